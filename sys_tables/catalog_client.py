@@ -60,7 +60,10 @@ class SystemCatalog:
     ) -> None:
         self._uri = uri
         self._timeout = timeout_seconds
-        self._connection = Connection(uri, access, token)
+        self._connect(access, token)
+
+    def _connect(self, access: ClientAccess | None, token: Callable[[], str | None] | None) -> None:
+        self._connection = Connection(self._uri, access, token)
         self._stub = SysCatalogStub(self._connection.channel)
 
     def describe(self) -> pb.DescribeResponse:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from pathlib import Path
-from typing import Any
 
 import structlog
 import uvicorn
@@ -41,11 +39,11 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
 
 
 class ServingThread:
-    """Serves an application in a thread until `close`. `tls`: the files of the certificate chain, the key, and the clients' authority."""
+    """Serves an application in a thread until `close`. `tls` None: over HTTP."""
 
-    def __init__(self, app: ASGIApp, listening: socket.socket, tls: tuple[Path, Path, Path | None] | None = None) -> None:
+    def __init__(self, app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         self._listening = listening
-        self._server = uvicorn.Server(_config(app, MAX_SERVICE_CONNECTIONS, **({} if tls is None else _tls_settings(*tls))))
+        self._server = uvicorn.Server(_config(app, MAX_SERVICE_CONNECTIONS, tls))
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
         self._thread.start()
 
@@ -62,16 +60,7 @@ class ServingThread:
             _log.exception("the console ended, and the service goes on without it")
 
 
-def _tls_settings(certificate: Path, key: Path, client_ca: Path | None) -> dict[str, Any]:
-    return {
-        "ssl_certfile": certificate,
-        "ssl_keyfile": key,
-        "ssl_ca_certs": None if client_ca is None else str(client_ca),
-        "ssl_cert_reqs": ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED,
-    }
-
-
-def _config(app: ASGIApp, connections: int, **tls: Any) -> uvicorn.Config:
+def _config(app: ASGIApp, connections: int, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
     """Returns the settings of a server. Its log has no addresses of pages, because a sign-in link is one."""
     return uvicorn.Config(
         app,
@@ -83,5 +72,5 @@ def _config(app: ASGIApp, connections: int, **tls: Any) -> uvicorn.Config:
         limit_concurrency=connections,
         lifespan="off",
         timeout_graceful_shutdown=STOP_SECONDS,
-        **tls,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import ssl
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +21,7 @@ from tiering.client import LakewardClient
 from tiering.errors import InsecureConnection, SetupError, Unauthenticated
 from tiering.wire.security import server_tls
 from tiering.wire.security.call_authentication import CallAuthentication
-from tiering.wire.security.server_tls import ServerTls, read_configuration
+from tiering.wire.security.server_tls import ServerTls, read_configuration, server_context
 
 
 @pytest.fixture
@@ -116,6 +118,44 @@ def test_new_files_are_taken_while_the_server_runs_and_useless_ones_are_not(tmp_
         assert listed(uri, other.trusted) == 1
         refusal(uri, authority.trusted)
         assert len(open_before.list_tiering_statuses()) == 1
+
+
+def shaken_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> str:
+    """Returns the name of the issuer of the server's certificate, after a handshake in memory. Raises ssl.SSLError."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [client.wrap_bio(to_client, to_server, server_hostname="localhost"), server.wrap_bio(to_server, to_client, server_side=True)]
+    for side in (*sides, *sides):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return str(dict(part[0] for part in (sides[0].getpeercert() or {})["issuer"])["commonName"])  # type: ignore[misc]  # pairs
+
+
+def trusting(*authorities: Authority, certificate: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for authority in authorities:
+        context.load_verify_locations(authority.certificate)
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
+    return context
+
+
+def test_an_https_server_takes_new_files_too_and_no_useless_ones(tmp_path: Path) -> None:
+    first, second = Authority(tmp_path), Authority(tmp_path, "second")
+    tls = replace(first.server(), client_ca=tmp_path / "clients.pem")
+    assert tls.client_ca is not None
+    tls.client_ca.write_bytes(first.certificate.read_bytes())
+    server, of_first, of_second = server_context(tls), first.issue("a"), second.issue("b")
+    assert shaken_hands(server, trusting(first, second, certificate=of_first)) == "authority"
+    second.issue("server", *LOCAL)  # the same two files
+    tls.key.write_text("half of a fi")
+    assert shaken_hands(server, trusting(first, second, certificate=of_first)) == "authority"
+    second.issue("server", *LOCAL)
+    tls.client_ca.write_bytes(second.certificate.read_bytes())
+    assert shaken_hands(server, trusting(first, second, certificate=of_second)) == "second"
+    with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
+        shaken_hands(server, trusting(first, second, certificate=of_first))
+    with pytest.raises(SetupError, match="is no private key"):
+        server_context(replace(tls, key=tls.certificate))
 
 
 def test_mtls_takes_the_name_of_the_clients_certificate(authority: Authority, tmp_path: Path) -> None:

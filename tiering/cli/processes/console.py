@@ -15,7 +15,7 @@ from tiering.cli.terminal.access_options import AccessOptions
 from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.errors import SetupError
 from tiering.wire.channel import host_and_port
-from tiering.wire.security.server_tls import certificate_names, read_configuration
+from tiering.wire.security.server_tls import certificate_names, server_context
 
 if TYPE_CHECKING:
     from sys_tables.console.service.application import ServiceConsole
@@ -41,11 +41,10 @@ def service_console(settings: ServiceOptions) -> Iterator[ServiceConsole | None]
     from sys_tables.console.service.application import ServiceConsole
     from sys_tables.console.serving import ServingThread, bind
 
-    if tls is not None:
-        read_configuration(tls)
+    context = None if tls is None else server_context(tls)
     listening = bind(port, settings.host, _TAKEN)
     console = ServiceConsole(_address(settings, listening), listening.getsockname()[1], _hosts(settings), _provider_client(settings))
-    serving = ServingThread(console, listening, None if tls is None else (tls.certificate, tls.key, tls.client_ca))
+    serving = ServingThread(console, listening, context)
     try:
         yield console
     finally:

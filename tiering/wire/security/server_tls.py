@@ -1,15 +1,17 @@
 """TLS of the server: its certificate, the accepted issuers of clients' certificates, and new files at run time.
 
-gRPC requests the files for each new connection. Open connections keep their files. Files that do not match, or an expired certificate,
-change nothing: the previous files stay in force, with warnings, until the files are repaired.
+gRPC and the console request the files for each new connection. Open connections keep their files. Files that do not match, or an expired
+certificate, change nothing: the previous files stay in force, with warnings, until the files are repaired.
 """
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import grpc
 import structlog
@@ -19,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from tiering.access.file_watch import FileWatch
 from tiering.errors import SetupError
 
+T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
@@ -38,38 +41,70 @@ class ServerTls:
 
 def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
     """Returns the credentials of a secure port. Raises SetupError for files that cannot be used now."""
-    reload = _Reload(tls)
+    reload = _Reload(tls, read_configuration)
     configuration = reload.first()
     changed: Any = reload.changed  # it may return None, which its stubs do not know
     return grpc.dynamic_ssl_server_credentials(configuration, changed, require_client_authentication=tls.client_ca is not None)
 
 
-class _Reload:
-    def __init__(self, tls: ServerTls) -> None:
+def server_context(tls: ServerTls) -> ssl.SSLContext:
+    """Returns the context of an HTTPS server. Raises SetupError for files that cannot be used now."""
+    reload = _Reload(tls, _read_context)
+    present = first = reload.first()
+
+    def use_newest(connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
+        nonlocal present
+        present = reload.changed() or present
+        connection.context = present
+
+    first.sni_callback = use_newest  # OpenSSL calls it for each connection, also for one that names no server
+    return first
+
+
+class _Reload(Generic[T]):
+    """`read` makes of the files what a server uses."""
+
+    def __init__(self, tls: ServerTls, read: Callable[[ServerTls], T]) -> None:
         self._tls = tls
+        self._read = read
         self._watch = FileWatch(*tls.files)
 
-    def first(self) -> grpc.ServerCertificateConfiguration:
+    def first(self) -> T:
         versions = self._watch.due()
-        configuration = read_configuration(self._tls)
+        contents = self._read(self._tls)
         if versions is not None:
             self._watch.accept(versions)
-        return configuration
+        return contents
 
-    def changed(self) -> grpc.ServerCertificateConfiguration | None:
+    def changed(self) -> T | None:
         """Returns the new files; None = the previous ones. gRPC calls it in a separate thread, and an exception would end connections."""
         versions = self._watch.due()
         if versions is None:
             return None
         try:
-            configuration = read_configuration(self._tls)
+            contents = self._read(self._tls)
         except SetupError as error:
             if self._watch.refuse(versions):
                 log.error("the new TLS files cannot be used; the previous ones stay in force", reason=error.message)
             return None
         self._watch.accept(versions)
         log.info("new files of TLS are in force", certificate=str(self._tls.certificate))
-        return configuration
+        return contents
+
+
+def _read_context(tls: ServerTls) -> ssl.SSLContext:
+    read_configuration(tls)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+        if tls.client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(tls.client_ca)
+    except OSError as error:  # also ssl.SSLError, of files that changed since the check
+        raise SetupError(
+            f"the console cannot use the files of --server-cert and --server-key: {error}", hint="Have them renewed."
+        ) from error
+    return context
 
 
 def read_configuration(tls: ServerTls) -> grpc.ServerCertificateConfiguration:
