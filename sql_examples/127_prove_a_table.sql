@@ -5,6 +5,6 @@
 CALL fluss.sys.prove_table('demo.flights');
 
 -- Expected:
--- | table | lake_snapshot_id | verdict | details | files | rows | fingerprint | archive_sha256 | archive_bytes | archive |
--- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
--- | demo.flights | * | equal | NULL | * | 1000 | * | * | * | * |
+-- | table | lake_snapshot_id | verdict | details | files | rows | readers | fingerprint | archive_sha256 | archive_bytes | archive |
+-- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+-- | demo.flights | * | equal | NULL | * | 1000 | * | * | * | * | * |

@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from tiering.durations import short_duration
+from tiering.procedures.prove_table import counts_text
 from tiering.redaction.visible_text import visible
 
 ROUND_COLUMNS = frozenset({"round_id", "base_round_id", "last_round_id"})
@@ -43,6 +44,8 @@ def shown(value: Any, column: str = "") -> str:
             return ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items())
         case list() if all(isinstance(item, tuple) and len(item) == 2 for item in value):  # a map, as Arrow returns it
             return ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value)
+        case list() if column == "readers":
+            return visible(counts_text(value))
         case list():
             return ", ".join(shown(item) for item in value)
     return visible(str(value))

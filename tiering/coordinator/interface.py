@@ -28,6 +28,7 @@ from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
 from tiering.model.tierers import TiererStatus
 from tiering.procedures.base import CallRequest, Progress, ResultT
+from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "OpenCalls",
     "RoundRecord",
     "TablePathOrNone",
+    "TableProof",
 ]
 
 
@@ -105,6 +107,9 @@ class CoordinatorView(NamesView, Protocol):
 
     def validations(self) -> Sequence[CheckResult]:
         """Returns the results of validations, the newest first."""
+
+    def proofs(self) -> Sequence[TableProof]:
+        """Returns the proofs of tables, the newest first."""
 
     def open_calls(self) -> Sequence[OpenCall]:
         """Returns the CALLs in progress, the oldest first."""

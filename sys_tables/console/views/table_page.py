@@ -107,6 +107,11 @@ def panels(here: tuple[Condition, ...]) -> list[Panel]:
             Query("validation_results", VALIDATION, here, newest_first("validated_at"), HISTORY_ROWS),
             "The table has not been validated. CALL fluss.sys.validate_table compares the lake with the log.",
         ),
+        Panel(
+            "Last proofs",
+            Query("table_proofs", PROOFS, here, newest_first("proved_at"), HISTORY_ROWS),
+            "The table has not been proved. CALL fluss.sys.prove_table writes a signed proof that the lake equals the log.",
+        ),
         Panel("Source table", Query("tables", SOURCE, here), "The cluster does not list this table."),
     ]
 
@@ -136,6 +141,18 @@ UPKEEP = (
     "duration_ms",
 )
 VALIDATION = ("validated_at", "level", "check", "scope", "expected", "actual", "ok", "details")
+PROOFS = (
+    "proved_at",
+    "principal",
+    "verdict",
+    "details",
+    "lake_snapshot_id",
+    "rows",
+    "readers",
+    "archive_sha256",
+    "fingerprint",
+    "duration_ms",
+)
 SOURCE = (
     "table_type",
     "bucket_count",

@@ -94,10 +94,20 @@ def test_hostile_texts_stay_texts(stocked: Deployment) -> None:
     }
     error = {"error_class": "E", "message": HOSTILE, "count": 1, "last_seen": when, "resolved_at": None}
     check = {"validated_at": when, "level": "rows", "check": "values", "scope": "0", "ok": False, "details": HOSTILE}
-    page = Page(table_report(status, TableHistory([round_row], [], [error], [], [], [check])))
+    proof = {
+        "proved_at": when,
+        "principal": HOSTILE,
+        "verdict": "differs",
+        "details": HOSTILE,
+        "lake_snapshot_id": 12,
+        "fingerprint": "SHA256:k",
+    }
+    proof |= {"archive_sha256": "00ff", "readers": [{"reader": HOSTILE, "version": "1", "rows": 4}]}
+    page = Page(table_report(status, TableHistory([round_row], [], [error], [], [], [check], [proof])))
     assert "script" not in page.tags
     assert page.tags.count("svg") == 2
     assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "href")]
     assert "<script>alert(1)</script>" in page.text
     assert "\x1b" not in page.text
     assert "found differences in 1 of 1 checks" in page.text
+    assert "00ff" in page.text

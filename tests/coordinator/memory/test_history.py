@@ -29,6 +29,7 @@ from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Store, Writes
 from tiering.errors import SetupError
 from tiering.model.rounds import RoundState
+from tiering.procedures.prove_table import ReaderRows, TableProof
 
 Reopen = Callable[[Store], Store]
 
@@ -249,6 +250,24 @@ def test_keys_of_one_principal_are_kept_up_to_a_number(store_url: str, monkeypat
     kept = {principal: sum(store.operation(key) is not None for key in names) for principal, names in keys.items()}
     assert kept == {"eve": 3, "ann": 3, "older version": 5}
     assert store.operation(keys["eve"][-1]) is not None
+    store.close()
+
+
+def test_the_newest_proofs_are_kept_as_they_were(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_history, "KEEP_PROOFS", 2)
+    readers = (ReaderRows("DuckDB", "2.0.0", 4, "reads files"), ReaderRows("Spark", None, None, "not asked"))
+    proofs = [
+        TableProof(START, "sales", "orders", "ann", number, "equal", None, 4, readers, 1, "SHA256:key", "00", 10, 5) for number in range(4)
+    ]
+    store = SqlStore(store_url)
+    epoch = store.take_over()
+    for proof in proofs:
+        store.apply(epoch, Writes(proofs=(proof,)))
+    store.close()
+    store = SqlStore(store_url)
+    assert list(store.proofs()) == proofs[::-1]
+    store.prune(store.take_over(), HistoryBounds(START, 10, 100, 10, 100), START, START + second(9_000))
+    assert list(store.proofs()) == proofs[:1:-1]
     store.close()
 
 

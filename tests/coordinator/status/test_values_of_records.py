@@ -22,6 +22,7 @@ from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.memory.history import HistoryRange
 from tiering.model.refused_records import RECORD_ID, without_record
+from tiering.procedures.prove_table import ReaderRows, TableProof
 from tiering.procedures.skip_record import SkipRecord
 from tiering.procedures.validate_table import CheckResult
 
@@ -100,6 +101,22 @@ def test_what_a_validation_found_of_rows_is_for_callers_with_select(stopped: Poi
         assert [result.details for result in stopped.world.coordinator.view().validations()] == [None]
     with caller("bob"):
         assert [result.details for result in stopped.world.coordinator.view().validations()] == [check.details]
+
+
+def test_what_a_proof_found_of_rows_is_for_callers_with_select(stopped: Poisoned) -> None:
+    path = stopped.table.path
+    readers = (ReaderRows("DuckDB", "2.0.0", 4, "cannot read 'poison'"),)
+    proof = TableProof(
+        NOW, path.database_name, path.table_name, "ann", 1, "differs", "key ('poison')", 4, readers, 1, "SHA256:k", "00", 9, 1
+    )
+    hidden = replace(proof, database_name="hr")
+    with stopped.world.coordinator.table_records.changing():
+        stopped.world.coordinator.table_records.put(proofs=[proof, hidden])
+    with caller("ana"):
+        without = replace(proof, details=None, readers=(replace(readers[0], note=None),))
+        assert stopped.world.coordinator.view().proofs() == [without]
+    with caller("bob"):
+        assert stopped.world.coordinator.view().proofs() == [proof]
 
 
 def test_what_an_older_version_wrote_of_a_record_is_for_callers_with_select(stopped: Poisoned) -> None:

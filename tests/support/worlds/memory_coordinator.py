@@ -12,7 +12,7 @@ import pyarrow as pa
 from support.worlds.memory_store import MemoryStore
 from sys_tables.query.reading import RowColumns
 from tiering.access.requirements import Requirement
-from tiering.coordinator.interface import CatalogNames, CheckResult, ErrorRecord, History
+from tiering.coordinator.interface import CatalogNames, CheckResult, ErrorRecord, History, TableProof
 from tiering.coordinator.lake_repair.reconciler import action_of
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
@@ -108,6 +108,9 @@ class MemoryView:
         return self.all_leases
 
     def validations(self) -> Sequence[CheckResult]:
+        return ()
+
+    def proofs(self) -> Sequence[TableProof]:
         return ()
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:

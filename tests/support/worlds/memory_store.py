@@ -25,6 +25,7 @@ from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, KEY_BYTES, Writes
 from tiering.errors import Fenced
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.rounds import RoundState
+from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
 from tiering.throttle import Throttling, unthrottled
 
@@ -51,6 +52,7 @@ class MemoryStore:
         self._keys: dict[str, bytes] = {}
         self._next_event_id = 1
         self._validations: list[CheckResult] = []
+        self._proofs: list[TableProof] = []
         self._former_rounds: dict[int, FormerRounds] = {}
         self._read_holds: dict[str, ReadHold] = {}
 
@@ -85,6 +87,7 @@ class MemoryStore:
             self._commits.update({row.round_id: row for row in writes.commits})
             self._operations.update({row.idempotency_key: row for row in writes.operations})
             self._validations += writes.validations
+            self._proofs += writes.proofs
             self._former_rounds.update(writes.former_rounds)
             self._former_rounds = {key: note for key, note in self._former_rounds.items() if key not in writes.forgotten_tables}
             self._read_holds.update({row.hold_id: row for row in writes.read_holds})
@@ -169,6 +172,10 @@ class MemoryStore:
     def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
         with self._lock:
             return self._validations[::-1][:limit]
+
+    def proofs(self, limit: int = 10_000) -> Sequence[TableProof]:
+        with self._lock:
+            return self._proofs[::-1][:limit]
 
     def prune(
         self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, throttle: Throttling = unthrottled

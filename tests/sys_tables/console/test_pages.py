@@ -74,7 +74,13 @@ def test_the_page_of_a_table_explains_it_and_says_what_empty_panels_mean(signed_
     text = text_of(answer.text)
     assert answer.status_code == 200
     assert "the lake copy is at most 3 min old" in text
-    for words in ("No round of this table has failed.", "No round has been queued yet.", "No commit has been granted yet.", "LOG"):
+    for words in (
+        "No round of this table has failed.",
+        "No round has been queued yet.",
+        "No commit has been granted yet.",
+        "The table has not been proved.",
+        "LOG",
+    ):
         assert words in text
 
 

@@ -19,6 +19,7 @@ from support.proofs.prover import Prover
 from support.services.sys_catalog import error_of, serving
 from support.worlds.lake_world import LakeWorld
 from support.worlds.memory_store import MemoryStore
+from sys_tables.console.cells import shown
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity
 from tiering.cluster.registry import EMBEDDED
@@ -34,8 +35,8 @@ Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 def served(
     world: LakeWorld, prover: Prover, folder: Path, scenario: Scenario, spark: Callable[[], SparkReader] = lambda: NOT_ASKED
-) -> list[Any]:
-    """Runs a scenario with a client of a service that proves tables, and returns the service's history of validations."""
+) -> MemoryStore:
+    """Runs a scenario with a client of a service that proves tables, and returns the service's store."""
     store, validation = MemoryStore(), ClusterValidation(EMBEDDED, folder / "cluster", "iceberg", world.lake_properties)
     coordinator = Coordinator(
         store,
@@ -50,7 +51,7 @@ def served(
             await scenario(client)
 
     asyncio.run(run())
-    return list(store.validations())
+    return store
 
 
 def test_the_answer_has_the_archive_and_what_it_says(world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path) -> None:
@@ -59,6 +60,7 @@ def test_the_answer_has_the_archive_and_what_it_says(world: LakeWorld, prover: P
         assert progress[0] == "compares the lake table sales.orders with its log, level rows"
         [row] = rows.to_pylist()
         archive = base64.b64decode(row.pop("archive"))
+        assert next((reader["reader"], reader["rows"]) for reader in row.pop("readers")) == ("DuckDB", 60)
         assert row == {
             "table": "sales.orders",
             "lake_snapshot_id": world.view(table).head,
@@ -72,8 +74,24 @@ def test_the_answer_has_the_archive_and_what_it_says(world: LakeWorld, prover: P
         }
         assert prover.verified(archive, "--fingerprint", row["fingerprint"])[0] == 0
 
-    history = served(world, prover, tmp_path, scenario)
-    assert {(result.level, result.ok) for result in history} == {("rows", True)}
+    store = served(world, prover, tmp_path, scenario)
+    assert {(result.level, result.ok) for result in store.validations()} == {("rows", True)}
+
+
+def test_each_proof_is_recorded_with_its_caller_and_what_it_says(
+    world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path
+) -> None:
+    async def scenario(client: Any) -> None:
+        _, rows = await client.call("prove_table", table="sales.orders", caller="ann")
+        [answer] = rows.to_pylist()
+        [recorded] = (await client.read("table_proofs")).to_pylist()
+        same = ("lake_snapshot_id", "verdict", "details", "rows", "readers", "files", "fingerprint", "archive_sha256", "archive_bytes")
+        assert {name: recorded[name] for name in same} == {name: answer[name] for name in same}
+        assert (recorded["database_name"], recorded["table_name"]) == ("sales", "orders")
+        assert shown(recorded["readers"], "readers").endswith(": 60, Spark: not counted")
+
+    [proof] = served(world, prover, tmp_path, scenario).proofs()
+    assert proof.principal == "ann"
 
 
 @pytest.mark.parametrize(("options", "note"), [((), "not installed: no Java\n"), (("--no-spark",), "not asked\n")])
@@ -98,7 +116,7 @@ def test_tables_that_cannot_be_proved(world: LakeWorld, prover: Prover, table: T
         error = await error_of(client.call("prove_table", table="sales.orders", snapshot_id=7))
         assert "has no snapshot 7" in error.message
 
-    assert served(world, prover, tmp_path, scenario) == []
+    assert served(world, prover, tmp_path, scenario).proofs() == []
 
 
 async def prove(client: Any, *words: str) -> subprocess.CompletedProcess[str]:
@@ -157,7 +175,7 @@ def test_a_user_without_the_privilege_gets_one_error_and_no_file(
         assert "Traceback" not in done.stderr
         assert not file.exists()
 
-    assert served(world, prover, tmp_path, scenario) == []
+    assert served(world, prover, tmp_path, scenario).proofs() == []
 
 
 def test_an_archive_has_nothing_of_other_tables(world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path) -> None:
@@ -179,4 +197,4 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_service_works(
         done = await prove(client, "--out", str(tmp_path / place))
         assert (done.returncode != 0, "cannot write" in done.stderr) == (True, True)
 
-    assert served(world, prover, tmp_path, scenario) == []
+    assert served(world, prover, tmp_path, scenario).proofs() == []

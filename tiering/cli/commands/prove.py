@@ -16,6 +16,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, FormatOption, TableArgumen
 from tiering.cli.terminal.output import OutputFormat, print_rows
 from tiering.errors import InvalidAnswer
 from tiering.model.names import parse_table_path
+from tiering.procedures.prove_table import counts_text
 from tiering.validate.archive import verify
 
 COLUMNS = ("scope", "verdict", "rows_in_log", "rows_in_lake", "checksum", "details")
@@ -98,9 +99,8 @@ def _rows(document: verify.Document) -> list[dict[str, Any]]:
 
 def _messages(document: verify.Document, out: Path) -> Iterator[str]:
     """Yields what readers counted, and the verdict on the table."""
-    counts = [f"{reader['reader']} {reader['version']}: {reader['rows']}" for reader in document["readers"] if reader["rows"] is not None]
-    if counts:
-        yield f"rows counted by {', '.join(counts)}"
+    if counts := counts_text(reader for reader in document["readers"] if reader["rows"] is not None):
+        yield f"rows counted by {counts}"
     for reader in document["readers"]:
         if reader["rows"] is None:
             yield f"not counted by {reader['reader']}: {reader['note']}"

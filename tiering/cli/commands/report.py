@@ -13,7 +13,7 @@ from tiering.cli.terminal.options import DEFAULT_URI, TableArgument, UriOption
 from tiering.client import LakewardClient
 from tiering.model.names import parse_table_path
 
-READ_ROUNDS, READ_COMMITS = 500, 20
+READ_ROUNDS, READ_COMMITS, READ_PROOFS = 500, 20, 20
 
 
 def report(
@@ -22,7 +22,7 @@ def report(
     uri: UriOption = DEFAULT_URI,
     force: ForceOption = False,
 ) -> None:
-    """Write one HTML page about a table: its promise, its rounds, its errors and its last proofs, with pictures.
+    """Write one HTML page about a table: its promise, its rounds, its errors its checks and its last proofs, with pictures.
 
     Example: lakeward report sales.orders --html orders.html
     """
@@ -45,6 +45,7 @@ def report(
             commits=own("lake_commits", newest_by="prepared_at", limit=READ_COMMITS),
             health=rows("lake_table_health"),
             checks=rows("validation_results"),
+            proofs=rows("table_proofs", newest_by="proved_at", limit=READ_PROOFS),
         )
     page = table_report(status, history).encode()
     write_new_file(html, lambda sink: sink.write(page), force=force)

@@ -14,6 +14,7 @@ from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
 from tiering.html.elements import element, page, table
 from tiering.model.status import TableStatus
+from tiering.procedures.prove_table import counts_text
 from tiering.round_history import LAG_COLOUR, PART_COLOURS, PROMISE_COLOUR, lag_points
 
 Rows = Sequence[Mapping[str, Any]]
@@ -38,7 +39,7 @@ th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(-
 
 @dataclass(frozen=True)
 class TableHistory:
-    """The rows of the system tables about one table. `rounds` and `commits` have the newest first."""
+    """The rows of the system tables about one table. `rounds`, `commits` and `proofs` have the newest first."""
 
     rounds: Rows
     buckets: Rows
@@ -46,6 +47,7 @@ class TableHistory:
     commits: Rows
     health: Rows
     checks: Rows
+    proofs: Rows
 
 
 def table_report(status: TableStatus, history: TableHistory) -> str:
@@ -61,7 +63,12 @@ def table_report(status: TableStatus, history: TableHistory) -> str:
         table("State", ("name", "value"), lines),
         *_freshness(status, history.rounds),
         *_rounds(history.rounds),
-        table("Proofs", ("check", "scope", "agrees", "details"), [_check(row) for row in history.checks]),
+        table(
+            "Last proofs",
+            ("proved", "by", "verdict", "snapshot", "rows counted", "archive", "key"),
+            [_proof(row) for row in history.proofs],
+        ),
+        table("Validation", ("check", "scope", "agrees", "details"), [_check(row) for row in history.checks]),
         table("Errors", ("class", "message", "count", "last seen", "resolved"), [_error(row) for row in history.errors]),
         _of("Health of the lake table", history.health, ("score", "reason", "data_files", "small_files", "delete_files", "snapshots")),
         _of("Commits", history.commits[:SHOWN_COMMITS], ("lake_committed_at", "state", "lake_snapshot_id", "records", "files", "round_id")),
@@ -125,6 +132,13 @@ def _rounds(rounds: Rows) -> list[Element]:
 def _check(row: Mapping[str, Any]) -> tuple[str, ...]:
     agrees = "unknown" if row["ok"] is None else "yes" if row["ok"] else "NO"
     return row["check"], row["scope"], agrees, as_text(row["details"])
+
+
+def _proof(row: Mapping[str, Any]) -> tuple[str, ...]:
+    verdict = row["verdict"] if row["details"] is None else f"{row['verdict']} ({row['details']})"
+    names = ("lake_snapshot_id", "archive_sha256", "fingerprint")
+    snapshot, archive, key = (as_text(row[name]) for name in names)
+    return as_text(row["proved_at"]), row["principal"], verdict, snapshot, counts_text(row["readers"]), archive, key
 
 
 def _error(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ class ReplacedRows:
 
 @dataclass(frozen=True)
 class RowWrites:
-    """Statements for all rows of `Writes` except results of validations."""
+    """Statements for all rows of `Writes` except results of validations, and proofs."""
 
     touch: Statement
     """Counts a write of the owner with the name `our_name` and the epoch `ours`. It changes no row if another coordinator took over."""

@@ -217,6 +217,8 @@ PRINCIPAL_DIGITS = 32
 """Characters of a stored idempotency key that identify its principal."""
 KEEP_VALIDATIONS = 10_000
 """Number of newest results of checks that are kept."""
+KEEP_PROOFS = 10_000
+"""Number of newest proofs of tables that are kept: some 10 MB."""
 
 
 @dataclass(frozen=True)
@@ -244,9 +246,10 @@ def rows_to_delete(bounds: HistoryBounds, operations_before: datetime, now: date
     yield RowsToDelete(schema.rounds.c.round_id, lambda connection: connection.scalars(empty()).all(), _is_over(schema.rounds))
     for table in (schema.rounds, schema.commits, schema.events, schema.errors):
         yield RowsToDelete(_key(table), partial(_beyond, table, bounds, now), _is_over(table))
-    number, started = schema.validations.c.number, schema.operations.c.started_us
-    newest = sa.select(sa.func.max(number)).scalar_subquery()
-    yield _where(number, number <= newest - KEEP_VALIDATIONS)
+    for table, keep in ((schema.validations, KEEP_VALIDATIONS), (schema.proofs, KEEP_PROOFS)):
+        newest = sa.select(sa.func.max(table.c.number)).scalar_subquery()
+        yield _where(table.c.number, table.c.number <= newest - keep)
+    started = schema.operations.c.started_us
     yield _where(schema.operations.c.idempotency_key, started < to_microseconds(operations_before))
     yield RowsToDelete(schema.operations.c.idempotency_key, _surplus_operations, ())
 

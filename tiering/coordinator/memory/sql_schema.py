@@ -106,13 +106,21 @@ events = sa.Table(
     *_indexes("lakeward_events", "occurred_us", "level", "event_type", "principal"),
     sqlite_autoincrement=True,
 )
-validations = sa.Table(
-    "lakeward_validations",
-    _metadata,
-    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
-    sa.Column("body", sa.JSON, nullable=False),
-    sqlite_autoincrement=True,
-)
+
+
+def _numbered(name: str) -> sa.Table:
+    """Returns a table of rows that never change. The database numbers them in the order in which they are written."""
+    return sa.Table(
+        name,
+        _metadata,
+        sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+        sa.Column("body", sa.JSON, nullable=False),
+        sqlite_autoincrement=True,
+    )
+
+
+validations = _numbered("lakeward_validations")
+proofs = _numbered("lakeward_proofs")
 operations = sa.Table(
     "lakeward_operations",
     _metadata,
@@ -236,7 +244,7 @@ def _check_version(version: int) -> None:
 
 
 VERSION_TABLE = "lakeward_revision"
-NEWEST = "0007"
+NEWEST = "0008"
 """The revision that this module declares."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"

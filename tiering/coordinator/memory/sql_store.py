@@ -38,6 +38,7 @@ from tiering.coordinator.memory.row_writes import RowWrites
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, KEY_BYTES, Writes
 from tiering.errors import Fenced, SetupError, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
+from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
 from tiering.throttle import Throttling, pieces, unthrottled
 
@@ -153,8 +154,9 @@ class SqlStore:
         self._paths.add(writes)
         with self._owned(coordinator_epoch) as connection:
             self._rows.write(connection, writes)
-            if writes.validations:
-                connection.execute(sa.insert(schema.validations), [{"body": row.to_plain()} for row in writes.validations])
+            for table, rows in ((schema.validations, writes.validations), (schema.proofs, writes.proofs)):
+                if rows:
+                    connection.execute(sa.insert(table), [{"body": row.to_plain()} for row in rows])
             crash_points.reach(crash_points.STORE_BEFORE_COMMIT)
         crash_points.reach(crash_points.STORE_AFTER_COMMIT)
 
@@ -217,9 +219,10 @@ class SqlStore:
             return [row_writes.EVENT.validate_python({**body, "event_id": event_id}) for event_id, body in connection.execute(query)]
 
     def validations(self, limit: int = sql_history.KEEP_VALIDATIONS) -> Sequence[CheckResult]:
-        query = sa.select(schema.validations.c.body).order_by(schema.validations.c.number.desc()).limit(limit)
-        with _border("read"), self._engine.connect() as connection:
-            return [CheckResult.from_plain(body) for body in connection.scalars(query)]
+        return [CheckResult.from_plain(body) for body in self._newest_bodies(schema.validations, limit)]
+
+    def proofs(self, limit: int = sql_history.KEEP_PROOFS) -> Sequence[TableProof]:
+        return [TableProof.from_plain(body) for body in self._newest_bodies(schema.proofs, limit)]
 
     def prune(
         self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, throttle: Throttling = unthrottled
@@ -281,6 +284,12 @@ class SqlStore:
         if claim is None:
             raise _fenced(_TAKEN_OVER.format(coordinator_epoch))
         return claim
+
+    def _newest_bodies(self, table: sa.Table, limit: int) -> Sequence[Mapping[str, Any]]:
+        """Returns the bodies of the newest rows of a table whose rows are numbered, the newest first."""
+        query = sa.select(table.c.body).order_by(table.c.number.desc()).limit(limit)
+        with _border("read"), self._engine.connect() as connection:
+            return connection.scalars(query).all()
 
     def _first(self, query: sa.Select[Any], adapter: TypeAdapter[Row]) -> Row | None:
         with _border("read"), self._engine.connect() as connection:

@@ -24,6 +24,7 @@ from tiering.coordinator.decisions.records import (
 )
 from tiering.coordinator.memory.history import History, HistoryBounds
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
+from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
 from tiering.throttle import Throttling, unthrottled
 
@@ -46,6 +47,7 @@ class Writes:
     operations: tuple[OperationRecord, ...] = ()
     errors: tuple[ErrorRecord, ...] = ()
     validations: tuple[CheckResult, ...] = ()
+    proofs: tuple[TableProof, ...] = ()
     former_rounds: Mapping[int, FormerRounds] = field(default_factory=dict)
     """A sweep's results about a table's rounds, by table id. They replace earlier results."""
     forgotten_tables: tuple[int, ...] = ()
@@ -120,6 +122,9 @@ class Store(History, Protocol):
 
     def validations(self, limit: int = 10_000) -> Sequence[CheckResult]:
         """Returns results of validations, the newest first."""
+
+    def proofs(self, limit: int = 10_000) -> Sequence[TableProof]:
+        """Returns the proofs of tables, the newest first."""
 
     def prune(
         self, coordinator_epoch: int, bounds: HistoryBounds, operations_before: datetime, now: datetime, throttle: Throttling = unthrottled

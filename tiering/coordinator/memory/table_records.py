@@ -36,6 +36,7 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.errors import Fenced, StoreError
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.model.tables import TablePath
+from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
 from tiering.throttle import Throttling, unthrottled
 
@@ -317,10 +318,11 @@ class TableRecords:
         operations: Sequence[OperationRecord] = (),
         events: Sequence[EventRecord] = (),
         validations: Sequence[CheckResult] = (),
+        proofs: Sequence[TableProof] = (),
     ) -> None:
         """Stores the changes and then shows them. Several changes of one table build on each other. Call it inside of `changing`.
 
-        `events` are events without a table. `validations` are not part of a draft.
+        `events` are events without a table. `validations` and `proofs` are not part of a draft.
         """
         if self._draft is not None:
             self._draft.changes += changes
@@ -329,8 +331,9 @@ class TableRecords:
             self._draft.records.update({change.record.table_id: change.record for change in changes})
             return
         durable = [change for change in changes if change.durable]
-        if durable or operations or events or validations:
-            self._apply(replace(Writes.of(durable, operations, events), validations=tuple(validations)))
+        if durable or operations or events or validations or proofs:
+            writes = Writes.of(durable, operations, events)
+            self._apply(replace(writes, validations=tuple(validations), proofs=tuple(proofs)))
         if stored := [*(event for change in durable for event in change.events), *events]:
             self.events_stored(stored)
         if changes:

@@ -145,6 +145,7 @@ class Coordinator:
             splits=self.progress.splits.of_round,
             options=self.options,
             validations=self.table_records.store.validations,
+            proofs=self.table_records.store.proofs,
             assigned_format=self.options.lake_format if self.relay is not None else None,
             access=self.grants.current(),
             policies=self.grants.state,

@@ -41,6 +41,7 @@ from tiering.model.splits import SplitProgress, SplitStatus, SplitType, TieringS
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
+from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
 
 
@@ -72,6 +73,7 @@ class View:
         splits: Callable[[int, str], Sequence[SplitProgress]] = lambda table_id, round_id: (),
         options: CoordinatorOptions | None = None,
         validations: Callable[[], Sequence[CheckResult]] = tuple,
+        proofs: Callable[[], Sequence[TableProof]] = tuple,
         assigned_format: str | None = None,
         access: Access = EVERYTHING,
         policies: Callable[[], PolicyState] = lambda: NO_POLICIES,
@@ -93,7 +95,7 @@ class View:
         self._tierers = tierers
         self._splits = splits
         self._options = options
-        self._validations = validations
+        self._validations, self._proofs = validations, proofs
         self._assigned_format = assigned_format
         self._explain_upkeep = explain_upkeep
 
@@ -224,6 +226,11 @@ class View:
         paths = (TablePath(result.database_name, result.table_name) for result in visible)
         return [result if self._reads(path) else replace(result, details=None) for result, path in zip(visible, paths, strict=True)]
 
+    def proofs(self) -> Sequence[TableProof]:
+        """Returns the proofs. A difference names keys, and a reader's message may name values, so a caller without SELECT gets neither."""
+        visible = [proof for proof in self._proofs() if self._access.sees_name(proof.database_name, proof.table_name)]
+        return [proof if self._reads(TablePath(proof.database_name, proof.table_name)) else _without_values(proof) for proof in visible]
+
     def leases(self) -> Sequence[KvSnapshotLease]:
         """Returns each lease with its visible snapshots. Leases without a visible snapshot are only for callers with OPERATE."""
         leases = self._cluster.leases()
@@ -261,6 +268,10 @@ class View:
     def _status(self, record: TableRecord) -> TableStatus:
         lag, connected = self._observer.lag(record), self._tierer_connected
         return table_status(record, self._moment, lag, tierer_connected=connected, assigned_format=self._assigned_format)
+
+
+def _without_values(proof: TableProof) -> TableProof:
+    return replace(proof, details=None, readers=tuple(replace(reader, note=None) for reader in proof.readers))
 
 
 def _on_event_loop() -> bool:

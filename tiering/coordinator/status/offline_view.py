@@ -47,6 +47,7 @@ def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock, open_lak
         _OfflineHealth(lags, moment, open_lake),
         tierer_connected=None,
         validations=store.validations,
+        proofs=store.proofs,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tiering.errors import InvalidArgument, SetupError
 from tiering.model.names import parse_table_path
-from tiering.procedures.prove_table import ProveTable, ProveTableResult
+from tiering.procedures.prove_table import ProveTable, ProveTableResult, ReaderRows
 from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
 from tiering.validate.archive.signing_key import SigningKey, read_key
@@ -54,6 +54,7 @@ def proof_of(document: Mapping[str, Any], key: SigningKey) -> tuple[Sequence[Che
         verify.reason_of(document),
         len(document["files"]),
         document["stored_rows"],
+        tuple(ReaderRows(**reader) for reader in document["readers"]),
         key.fingerprint,
         hashlib.sha256(archive).hexdigest(),
         len(archive),
