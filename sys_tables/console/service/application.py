@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
+from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,6 +33,7 @@ class ServiceConsole:
     def __init__(self, address: str, port: int, hosts: Sequence[str], client: ProviderClient | None = None) -> None:
         self.url = f"{address}{ROOT}"
         self._scheme = address.partition(":")[0]
+        self._host = urlsplit(address).netloc.removesuffix(f":{urlsplit(address).port}")  # an IPv6 address keeps its brackets
         self._site = Site(port, hosts, is_secure=self._scheme == "https")
         self._codes, self._sessions = SignInCodes(), Sessions()
         self._provider = None if client is None else IdentityProvider(replace(client, redirect_address=f"{self.url}{ANSWER}"))
@@ -52,7 +54,8 @@ class ServiceConsole:
     def lead(self, uri: str, access: ClientAccess) -> None:
         """Shows the pages of the service at `uri` from now on. `access` has the files of TLS."""
         self._catalog = CallerCatalog(uri, access)
-        self._pages = console_app(self._catalog, self._codes, self._site, self._sessions, provider=self._provider)
+        site = replace(self._site, command=f"lakeward console --uri {self._host}:{uri.rpartition(':')[2]} --print")
+        self._pages = console_app(self._catalog, self._codes, site, self._sessions, provider=self._provider)
 
     def close(self) -> None:
         """Ends all sessions, and the connection to the service."""
