@@ -70,7 +70,7 @@ def generate_stubs(root: Path) -> list[str]:
     return [path.relative_to(root).as_posix() for package in STUB_PACKAGES for path in (root / package).glob("*.py*")]
 
 
-def build_jar(root: Path) -> list[str]:
+def build_jar_and_fetch_libraries(root: Path) -> list[str]:
     """Builds the plugin and fetches the console's libraries with Maven unless they are newer than their sources.
 
     Returns the paths of jar and libraries relative to `root`. Of two that build at once, the second waits and finds them done.
@@ -90,9 +90,9 @@ def build_jar(root: Path) -> list[str]:
 def _put(file: Path, content: bytes) -> None:
     """Writes a file in one step: a JVM that has an earlier jar open keeps it whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    made = file.with_name(f"{file.name}.new")
-    made.write_bytes(content)
-    made.replace(file)
+    written = file.with_name(f"{file.name}.new")
+    written.write_bytes(content)
+    written.replace(file)
 
 
 def _member(archive: Path, member: str) -> bytes:
@@ -137,7 +137,7 @@ class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         if self.target_name != "wheel":
             return
         root = Path(self.root)
-        build_data["artifacts"] += [*generate_stubs(root), *build_jar(root)]
+        build_data["artifacts"] += [*generate_stubs(root), *build_jar_and_fetch_libraries(root)]
         if version != "editable":
             build_data["force_include"] |= {str(root / folder): f"sys_tables/console/shipped/{folder}" for folder in SHIPPED_FOLDERS}
 
