@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from tiering.access.client_access import ClientAccess
 from tiering.client import pictures
 from tiering.client.procedure_methods import ProcedureMethods
-from tiering.client.system_tables import Pieces, decoded, read_request, system_tables_stub
+from tiering.client.system_tables import Pieces, collected, decoded, read_request, system_tables_stub
 from tiering.html.rows import HtmlRows
 from tiering.model.leases import KvSnapshotLease, join_parts
 from tiering.model.status import TableStatus
@@ -70,11 +70,11 @@ class LakewardClient(ProcedureMethods):
         Keyword arguments with names of text columns filter by equality; None does not filter. `newest_by` sorts by this column, largest
         value first.
         """
-        request, pieces = read_request(name, columns, newest_by, limit, equal), Pieces()
+        request = read_request(name, columns, newest_by, limit, equal)
         with self._connection.calling():
-            for answer in system_tables_stub(self._connection.channel).ReadTable(request, timeout=READ_TIMEOUT_SECONDS):
-                pieces.add(answer.arrow)
-        return _rows(self._connection.uri, pieces)
+            answers = system_tables_stub(self._connection.channel).ReadTable(request, timeout=READ_TIMEOUT_SECONDS)
+            stream = collected(answer.arrow for answer in answers)
+        return _rows(self._connection.uri, stream)
 
     def plot_lag(self, table_path: TableName, ax: Axes | None = None) -> Axes:
         """Draws the lag of a table over its last rounds against its promise. Needs the extra `notebook`; raises SetupError without it."""
@@ -191,7 +191,7 @@ class AsyncLakewardClient(ProcedureMethods):
         with self._connection.calling():
             async for answer in system_tables_stub(self._connection.channel).ReadTable(request, timeout=READ_TIMEOUT_SECONDS):
                 pieces.add(answer.arrow)
-        return _rows(self._connection.uri, pieces)
+        return _rows(self._connection.uri, pieces.joined())
 
     async def list_tiering_statuses(
         self,
@@ -260,9 +260,9 @@ class AsyncLakewardClient(ProcedureMethods):
         await self.close()
 
 
-def _rows(uri: str, pieces: Pieces) -> HtmlRows[dict[str, Any]]:
+def _rows(uri: str, stream: bytes) -> HtmlRows[dict[str, Any]]:
     with readable(uri):
-        return HtmlRows(decoded(pieces.joined()).to_pylist())
+        return HtmlRows(decoded(stream).to_pylist())
 
 
 def _statuses(

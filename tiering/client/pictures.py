@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tiering.durations import short_duration
 from tiering.errors import SetupError
 from tiering.extras import install_hint
+from tiering.model.rounds import RoundState
 from tiering.model.status import TableStatus
 from tiering.redaction.visible_text import visible
 from tiering.round_history import LAG_COLOUR, PART_COLOURS, PROMISE_COLOUR, Round, lag_points, parts_of
@@ -54,7 +55,7 @@ def lag_plot(status: TableStatus, rounds: Sequence[Round], ax: Axes | None) -> A
 
 def rounds_plot(name: str, rounds: Sequence[Round], ax: Axes | None) -> Axes:
     """Draws one bar for each round that did something and has ended, split into its parts. `rounds` with the newest first."""
-    shown = [row for row in rounds if row["duration_ms"] is not None and row["state"] != "EMPTY"][:SHOWN_ROUNDS]
+    shown = [row for row in rounds if row["duration_ms"] is not None and row["state"] != RoundState.EMPTY][:SHOWN_ROUNDS]
     axes = _axes(ax, MARGIN_INCHES + BAR_INCHES * len(shown))
     axes.set_title(visible(f"{name}: the last {len(shown)} rounds" if shown else f"{name}: no round has ended yet"), parse_math=False)
     parts = [parts_of(row) for row in shown]

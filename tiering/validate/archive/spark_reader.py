@@ -111,7 +111,8 @@ def main() -> None:
     try:
         answer = _count(request)
     except Exception as error:  # Py4J and Spark raise many kinds
-        answer = {"version": None, "rows": None, "note": f"cannot read the snapshot: {outside_text(str(error).partition(chr(10))[0])}"}
+        reason = outside_text(str(error).partition("\n")[0])
+        answer = {"version": None, "rows": None, "note": f"cannot read the snapshot: {reason}"}
     print(json.dumps(answer), file=answers, flush=True)
     os._exit(0)
 
