@@ -47,7 +47,9 @@ class ServiceConsole:
     def stand_by(self, leader: str | None) -> None:
         """Shows from now on that this coordinator is a standby. `leader` is the address of the leading coordinator."""
         text = "This coordinator is a standby. " + (
-            "No coordinator leads at the moment." if leader is None else f"The coordinator at {leader} leads, and has the console."
+            "No coordinator leads at the moment."
+            if leader is None
+            else f"The coordinator at {leader} leads. This command opens its console: lakeward console --uri {leader}"
         )
         self._pages = SecurityHeaders(_Waiting(text))
 

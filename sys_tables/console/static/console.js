@@ -66,13 +66,16 @@ function keepLive(live) {
     document.documentElement.dataset.read = Date.now();
   };
   const close = () => { stream?.close(); stream = null; };
+  const NOT_LIVE = "The page is not live now. It tries again in a moment.";
   const GONE = "The console does not answer. The values are those of its last answer.";
   const lookAgain = async () => { // after a stream that will not open by itself: a reload without a console would lose the values
     close();
     try {
       const answer = await fetch(location.href, { redirect: "manual" });
-      if (answer.type === "opaqueredirect") location.reload(); // the session has ended: the sign-in page comes
-      else { say("The page is not live now. It tries again in a moment."); setTimeout(follow, RETRY_MS); }
+      if (answer.type === "opaqueredirect") { location.reload(); return; } // the session has ended: the sign-in page comes
+      const waiting = answer.status === 503 && answer.headers.has("Retry-After"); // a coordinator that starts or stands by: the page says so
+      say(waiting ? new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent : NOT_LIVE);
+      setTimeout(follow, RETRY_MS);
     } catch { say(GONE); setTimeout(lookAgain, RETRY_MS); }
   };
   const follow = () => {

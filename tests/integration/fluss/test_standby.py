@@ -6,7 +6,6 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,9 +13,9 @@ import pytest
 
 from support.clusters.fluss_tables import FlussTables
 from support.running.cluster_of_processes import wait_stopped, wake
-from support.running.fluss_deployment import FlussDeployment, make_orders
+from support.running.fluss_deployment import StandbyDeployment, make_orders
 from support.running.postgresql import PostgresqlServer, postgresql_server
-from support.running.processes import Process, wait_for
+from support.running.processes import wait_for
 from support.running.spark_sessions import spark_session
 from support.services.certificates import Authority
 from tiering import crash_points
@@ -29,29 +28,6 @@ from tiering.client import LakewardClient
 
 ENDED_SECONDS = 180
 """Time limit of steps that take some ten seconds on an idle machine."""
-
-
-@dataclass
-class StandbyDeployment(FlussDeployment):
-    """Coordinators with folders of their own, one state store and one lake."""
-
-    state: str = ""
-    options: tuple[str, ...] = ()
-
-    def start_member(self, name: str, port: int = 0, **env: str) -> Process:
-        """Starts a coordinator; does not wait."""
-        self.data.root.mkdir(exist_ok=True)
-        lake = [part for item in self.data.lake_properties.items() for part in ("--lake-property", "=".join(item))]
-        folder = ("--data", str(self.folder / name), "--port", str(port or self.held_port()), "--service-timeout-ms", "3000")
-        return self._start("coordinator", *folder, *self.fluss_options, *self.options, *lake, env={"LAKEWARD_STATE": self.state, **env})
-
-    def start_both(self) -> tuple[Process, Process]:
-        """The leader and the standby; `uri` is that of both."""
-        leader = self.start_member("first")
-        first = leader.wait_ready()
-        standby = self.start_member("second")
-        self.uri = f"{first},{standby.wait_standing_by()}"
-        return leader, standby
 
 
 @pytest.fixture(scope="module")

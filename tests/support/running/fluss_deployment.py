@@ -71,6 +71,29 @@ class FlussDeployment(Deployment):
             return source.lake_snapshot(source.table(path))
 
 
+@dataclass
+class StandbyDeployment(FlussDeployment):
+    """Coordinators with folders of their own, one state store and one lake."""
+
+    state: str = ""
+    options: tuple[str, ...] = ()
+
+    def start_member(self, name: str, port: int = 0, **env: str) -> Process:
+        """Starts a coordinator; does not wait."""
+        self.data.root.mkdir(exist_ok=True)
+        lake = [part for item in self.data.lake_properties.items() for part in ("--lake-property", "=".join(item))]
+        folder = ("--data", str(self.folder / name), "--port", str(port or self.held_port()), "--service-timeout-ms", "3000")
+        return self._start("coordinator", *folder, *self.fluss_options, *self.options, *lake, env={"LAKEWARD_STATE": self.state, **env})
+
+    def start_both(self) -> tuple[Process, Process]:
+        """The leader and the standby; `uri` is that of both."""
+        leader = self.start_member("first")
+        first = leader.wait_ready()
+        standby = self.start_member("second")
+        self.uri = f"{first},{standby.wait_standing_by()}"
+        return leader, standby
+
+
 def _piece(start: int, count: int, piece: int, pieces: int) -> pa.Table:
     first, last = start + piece * count // pieces, start + (piece + 1) * count // pieces
     return rows(first, last - first)
