@@ -9,6 +9,7 @@ SHOW TABLES IN fluss.sys;
 -- | sys | audit | false |
 -- | sys | freshness_misses | false |
 -- | sys | grants | false |
+-- | sys | history_bounds | false |
 -- | sys | kv_snapshot_lease_buckets | false |
 -- | sys | kv_snapshot_leases | false |
 -- | ... |

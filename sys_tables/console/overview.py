@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sys_tables.console.charts.activity import Activity, Name, Strip, activity, hours_before, misses_query, strips
+from sys_tables.console.charts.activity import Activity, Name, Strip, activity, bounds_query, hours_before, misses_query, strips
 from sys_tables.console.query import Query, equal
 from sys_tables.console.reader import Page, Reader, Row, page_number
 from sys_tables.declare.scan import Order
@@ -158,6 +158,7 @@ class Overview:
     """Tables that need a person, the most urgent first; like `activity` only on the first page of all tables."""
     activity: Activity | None
     misses: Query
+    bounds: Query
     strips: Mapping[Name, Strip]
 
 
@@ -168,7 +169,9 @@ def overview(reader: Reader, search: Search, now: datetime) -> Overview:
     broken, at_risk, persons = (_count(reader, where) for where in (promise_is("broken", now), promise_is("at risk", now), NEEDS_PERSON))
     tables = sum(by_state.values())
     promises = {"kept": max(tables - broken - at_risk, 0), "at risk": at_risk, "broken": broken}
-    misses = misses_query([(row["database_name"], row["table_name"]) for row in page.rows], hours_before(now))
+    names = [(row["database_name"], row["table_name"]) for row in page.rows]
+    misses, bounds = misses_query(names, hours_before(now)), bounds_query(names)
+    missed, kept = (reader.rows(query) if names else () for query in (misses, bounds))
     is_first = not search.is_narrowed and search.page == 1
     return Overview(
         search,
@@ -180,7 +183,8 @@ def overview(reader: Reader, search: Search, now: datetime) -> Overview:
         reader.rows(URGENT) if is_first and persons else (),
         activity(reader, now) if is_first and tables else None,
         misses,
-        strips(page.rows, reader.rows(misses) if page.rows else (), now),
+        bounds,
+        strips(page.rows, missed, kept, now),
     )
 
 

@@ -15,7 +15,7 @@ from tiering.access.grants import PolicyState
 from tiering.access.requirements import Requirement
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
-from tiering.coordinator.memory.history import History, HistoryRange, TablePathOrNone
+from tiering.coordinator.memory.history import History, HistoryKind, HistoryRange, TablePathOrNone
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.lake.health.table_health import TableHealth
 from tiering.model.buckets import BucketStatus
@@ -41,6 +41,7 @@ __all__ = [
     "ErrorRecord",
     "EventRecord",
     "History",
+    "HistoryKind",
     "HistoryRange",
     "LakeCommitRecord",
     "NamesView",

@@ -96,18 +96,26 @@ def throughput(commits: Sequence[Row], now: datetime) -> TimeChart:
 
 def misses_query(names: Sequence[Name], since: datetime) -> Query:
     """Returns the read of the rounds after which these tables had missed their promise. The service reads no rounds of other tables."""
-    tables = (AllOf((equal("database_name", database), equal("table_name", table))) for database, table in names)
     where = (
         Filter("missed_by_ms", Operator.GREATER, (0,)),
         Filter("pending_time", Operator.GREATER_OR_EQUAL, (Instant.of(since),)),
-        AnyOf(tuple(tables)),
+        _among(names),
     )
     columns = ("database_name", "table_name", "pending_time", "deadline", "missed_by_ms")
     return Query("tiering_rounds", columns, where, NEWEST_ROUNDS, MAX_MISSES)
 
 
-def strips(statuses: Sequence[Row], misses: Sequence[Row], now: datetime) -> Mapping[Name, Strip]:
-    """Returns the strip of each table, from its broken promises in the past and at present."""
+def bounds_query(names: Sequence[Name]) -> Query:
+    """Returns the read of how far back the rounds of these tables are kept."""
+    return Query("history_bounds", ("database_name", "table_name", "rounds_since"), (_among(names),))
+
+
+def _among(names: Sequence[Name]) -> AnyOf:
+    return AnyOf(tuple(AllOf((equal("database_name", database), equal("table_name", table))) for database, table in names))
+
+
+def strips(statuses: Sequence[Row], misses: Sequence[Row], bounds: Sequence[Row], now: datetime) -> Mapping[Name, Strip]:
+    """Returns the strip of each table, from its broken promises in the past and at present. `bounds`: since when its rounds are kept."""
     broken: dict[Name, list[tuple[datetime, datetime]]] = {(row["database_name"], row["table_name"]): [] for row in statuses}
     for miss in misses:
         end = miss["deadline"] + timedelta(milliseconds=miss["missed_by_ms"])
@@ -115,20 +123,41 @@ def strips(statuses: Sequence[Row], misses: Sequence[Row], now: datetime) -> Map
     for row in statuses:
         if row["freshness_deadline"] is not None and row["freshness_deadline"] < now:
             broken[row["database_name"], row["table_name"]].append((row["freshness_deadline"], now))
-    known_since = misses[-1]["pending_time"] if len(misses) >= MAX_MISSES else None
-    return {name: _strip(spans, known_since, now) for name, spans in broken.items()}
+    read_since = misses[-1]["pending_time"] if len(misses) >= MAX_MISSES else None
+    kept_since = {(row["database_name"], row["table_name"]): row["rounds_since"] for row in bounds}
+    return {name: _strip(spans, read_since, kept_since.get(name, now), now) for name, spans in broken.items()}
 
 
-def _strip(spans: Sequence[tuple[datetime, datetime]], known_since: datetime | None, now: datetime) -> Strip:
-    cell, styles, broken = timedelta(hours=HOURS) / CELLS, [], timedelta()
+_CELL = timedelta(hours=HOURS) / CELLS
+
+
+def _strip(spans: Sequence[tuple[datetime, datetime]], read_since: datetime | None, kept_since: datetime, now: datetime) -> Strip:
+    """Returns a strip. Rounds are kept since `kept_since`. Broken promises were read since `read_since`; None = all were read."""
+    styles, broken = [], timedelta()
     for place in range(CELLS):
-        begin = now - cell * (CELLS - place)
-        late = min(sum((_overlap(span, begin, begin + cell) for span in spans), timedelta()), cell)
+        begin = now - _CELL * (CELLS - place)
+        late = min(sum((_overlap(span, begin, begin + _CELL) for span in spans), timedelta()), _CELL)
         broken += late
-        is_unknown = known_since is not None and begin < known_since
-        styles.append("unknown" if is_unknown else "kept" if not late else "partly" if late < cell / 2 else "broken")
-    words = f"broken for {short_duration(broken // timedelta(milliseconds=1))} of the last {HOURS} h" if broken else f"kept for {HOURS} h"
-    return Strip(segments(styles), words)
+        if read_since is not None and begin < read_since:
+            styles.append("unread")
+        elif late:
+            styles.append("partly" if late < _CELL / 2 else "broken")
+        else:
+            styles.append("kept" if kept_since < begin + _CELL else "unrecorded")
+    return Strip(segments(styles), _words(styles, broken))
+
+
+def _words(styles: Sequence[str], broken: timedelta) -> str:
+    """Returns what a strip shows, for screen readers."""
+    unrecorded, unread = (_CELL * styles.count(style) for style in ("unrecorded", "unread"))
+    kept = timedelta(hours=HOURS) - unrecorded - unread
+    words = [f"broken for {_duration(broken)} of the last {HOURS} h"] if broken else [f"kept for {_duration(kept)}"] if kept else []
+    words += [f"no record of {_duration(unrecorded)}"] if unrecorded else []
+    return ", ".join(words + ([f"{_duration(unread)} not read"] if unread else []))
+
+
+def _duration(time: timedelta) -> str:
+    return short_duration(time // timedelta(milliseconds=1))
 
 
 def _overlap(span: tuple[datetime, datetime], begin: datetime, end: datetime) -> timedelta:

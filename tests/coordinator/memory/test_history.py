@@ -106,6 +106,15 @@ def test_pages_join_without_a_gap_or_a_repeat(store: Store, by_time: bool) -> No
     assert [row.tiering_epoch for row in store.read_rounds(HistoryRange(page_rows=3))] == list(reversed(range(1_300)))
 
 
+def test_the_oldest_round_of_a_table_is_an_empty_one_only_where_there_is_no_other(store: Store) -> None:
+    empty = [round_record(number, state=RoundState.EMPTY) for number in range(3)]
+    other = [replace(row, table_name="returns", round_id=f"other {row.round_id}") for row in empty]
+    rounds = (*empty, round_record(3), round_record(4, state=RoundState.FAILED), *other)
+    store.apply(store.take_over(), Writes(rounds=rounds))
+    oldest = store.oldest_rounds([("sales", name) for name in ("orders", "returns", "unknown")])
+    assert oldest == {("sales", "orders"): rounds[3].pending_time, ("sales", "returns"): empty[0].pending_time}
+
+
 def test_a_read_that_ends_early_leaves_nothing_open(tmp_path: Path) -> None:
     store = SqlStore(sqlite_url(tmp_path / "coordinator.db"))
     store.apply(store.take_over(), Writes(events=tuple(event(number) for number in range(20))))

@@ -89,6 +89,13 @@ def test_history(world: World, read: str) -> None:
         assert tables() == {("sales", "orders"), ("mart", "open_days")}
 
 
+def test_how_far_back_history_is_kept(world: World) -> None:
+    [visible, hidden] = [("sales", "orders"), ("hr", "salaries")]
+    assert set(world.coordinator.view().history.oldest_rounds([visible, hidden])) == {visible, hidden}
+    with acting_as(ANA):
+        assert set(world.coordinator.view().history.oldest_rounds([visible, hidden])) == {visible}
+
+
 class CountingHistory:
     """A store that counts the rows that are drawn from it."""
 

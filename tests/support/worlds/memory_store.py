@@ -107,6 +107,14 @@ class MemoryStore:
         with self._lock:
             return {(row.database_name, row.table_name) for row in rows[kind]}
 
+    def oldest_rounds(self, paths: Collection[TablePathOrNone]) -> Mapping[TablePathOrNone, datetime]:
+        oldest: dict[TablePathOrNone, tuple[bool, datetime]] = {}
+        for row in self.rounds(limit=ALL_ROWS):
+            path, place = (row.database_name, row.table_name), (row.state is RoundState.EMPTY, row.pending_time)
+            if path in paths:
+                oldest[path] = min(oldest.get(path, place), place)
+        return {path: pending_time for path, (_, pending_time) in oldest.items()}
+
     def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
         rounds = [row for row in self.rounds(limit=ALL_ROWS) if row.missed_by_ms or not history_range.is_missed]
         rows = [row for row in rounds if _is_selected(row, row.pending_time, history_range)]

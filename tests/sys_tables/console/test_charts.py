@@ -16,7 +16,17 @@ import sys_tables.console
 from support.services.guarded_service import GuardedService
 from support.worlds.memory_coordinator import NOON, table_status
 from sys_tables.catalog_client import SystemCatalog
-from sys_tables.console.charts.activity import CELLS, MAX_MISSES, TIERERS, commits_query, hours_before, misses_query, strips, throughput
+from sys_tables.console.charts.activity import (
+    CELLS,
+    MAX_MISSES,
+    TIERERS,
+    bounds_query,
+    commits_query,
+    hours_before,
+    misses_query,
+    strips,
+    throughput,
+)
 from sys_tables.console.charts.schemas import column_pairs
 from sys_tables.console.charts.table_charts import bucket_cells, lag_chart, round_bars
 from sys_tables.console.charts.time_chart import HEIGHT, WIDTH, Line, Segment, TimeChart, segments, sums_over_time
@@ -73,26 +83,44 @@ def test_throughput_begins_at_the_oldest_commit_and_counts_each_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deadline", "misses", "styles", "label"),
+    ("deadline", "misses", "hours", "styles", "label"),
     [
-        (None, [], {"kept": CELLS}, "kept for 6 h"),
-        (None, [miss(NOON - 60 * MINUTE, 2)], {"kept": CELLS - 1, "partly": 1}, "broken for 2 min of the last 6 h"),
-        (None, [miss(NOON - 60 * MINUTE, 15)], {"kept": CELLS - 2, "broken": 2}, "broken for 15 min of the last 6 h"),
-        (NOON - 40 * MINUTE, [], {"kept": CELLS - 4, "broken": 4}, "broken for 40 min of the last 6 h"),
-        (NOON + MINUTE, [], {"kept": CELLS}, "kept for 6 h"),
-        (None, [miss(NOON - 600 * MINUTE, 100)], {"kept": CELLS}, "kept for 6 h"),
+        (None, [], 9, {"kept": CELLS}, "kept for 6 h"),
+        (None, [miss(NOON - 60 * MINUTE, 2)], 9, {"kept": CELLS - 1, "partly": 1}, "broken for 2 min of the last 6 h"),
+        (None, [miss(NOON - 60 * MINUTE, 15)], 9, {"kept": CELLS - 2, "broken": 2}, "broken for 15 min of the last 6 h"),
+        (NOON - 40 * MINUTE, [], 9, {"kept": CELLS - 4, "broken": 4}, "broken for 40 min of the last 6 h"),
+        (NOON + MINUTE, [], 9, {"kept": CELLS}, "kept for 6 h"),
+        (None, [miss(NOON - 600 * MINUTE, 100)], 9, {"kept": CELLS}, "kept for 6 h"),
         (
             None,
             [miss(NOON - 120 * MINUTE, 0.001)] * MAX_MISSES,
-            {"unknown": 24, "partly": 1, "kept": 11},
-            "broken for 30 s of the last 6 h",
+            9,
+            {"unread": 24, "partly": 1, "kept": 11},
+            "broken for 30 s of the last 6 h, 4 h not read",
+        ),
+        (None, [], 2, {"unrecorded": 24, "kept": 12}, "kept for 2 h, no record of 4 h"),
+        (None, [], None, {"unrecorded": CELLS}, "no record of 6 h"),
+        (
+            NOON - 40 * MINUTE,
+            [],
+            None,
+            {"unrecorded": CELLS - 4, "broken": 4},
+            "broken for 40 min of the last 6 h, no record of 5.3 h",
+        ),
+        (
+            None,
+            [miss(NOON - 60 * MINUTE, 15)],
+            0.5,
+            {"unrecorded": 31, "broken": 2, "kept": 3},
+            "broken for 15 min of the last 6 h, no record of 5.2 h",
         ),
     ],
 )
-def test_a_strip_shows_broken_promises_of_the_past_and_of_now(
-    deadline: datetime | None, misses: list[dict[str, Any]], styles: dict[str, int], label: str
+def test_a_strip_shows_broken_promises_of_the_past_and_of_now_and_what_is_not_recorded(
+    deadline: datetime | None, misses: list[dict[str, Any]], hours: float | None, styles: dict[str, int], label: str
 ) -> None:
-    strip = strips([status(deadline)], misses, NOON)["d", "t"]
+    bounds = [] if hours is None else [HERE | {"rounds_since": NOON - hours * 60 * MINUTE}]
+    strip = strips([status(deadline)], misses, bounds, NOON)["d", "t"]
     cells: dict[str, int] = {}
     for part in strip.segments:
         cells[part.style] = cells.get(part.style, 0) + part.cells
@@ -198,6 +226,7 @@ def test_the_sql_of_the_overviews_panels_can_be_run(
         TIERERS,
         commits_query(hours_before(NOON)),
         misses_query([("hr", "people"), ("hr", "layoffs")], hours_before(NOON)),
+        bounds_query([("hr", "people"), ("hr", "layoffs")]),
     ]
     engine = ServiceDuckDbEngine(service.running.uri)
     with SystemCatalog(service.running.uri, access=olga) as catalog:
@@ -213,7 +242,7 @@ def test_the_overview_shows_its_charts_to_who_may_see_them_and_says_what_is_miss
     assert "No commit reached the lake in the last 6 hours." in olga
     assert "No tierer is connected" in olga
     assert "ana lacks OPERATE on the service" in ana
-    assert ('aria-label="kept for 6 h"' in olga, "SQL of the last 6 h" in olga) == (True, True)
+    assert ('aria-label="no record of 6 h"' in olga, "SQL of the last 6 h" in olga) == (True, True)
     assert "Throughput" not in signed_in("olga").get("/?q=people").text
 
 

@@ -97,6 +97,12 @@ class History(Protocol):
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
         """Returns the tables that have rows of this kind."""
 
+    def oldest_rounds(self, paths: Collection[TablePathOrNone]) -> Mapping[TablePathOrNone, datetime]:
+        """Returns when the oldest kept round of each table was queued, without tables that have no round.
+
+        EMPTY rounds count only where there is no other, because most of them are deleted soon.
+        """
+
     def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
         """Yields rounds, the most recently queued first."""
 

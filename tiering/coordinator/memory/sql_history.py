@@ -105,6 +105,14 @@ def _among_in_postgresql(element: is_among, compiler: SQLCompiler, **options: An
     return f"({text}) IN (SELECT jsonb_array_elements_text(CAST({texts} AS JSONB)))"
 
 
+def oldest_round(*, is_empty: bool) -> sa.Select[Any]:
+    """Returns the query for when the oldest round of one table was queued, which an index answers. It has two parameters, the names."""
+    columns = schema.rounds.c
+    state = columns.state == RoundState.EMPTY.value if is_empty else columns.state != RoundState.EMPTY.value
+    here = (columns.database_name == sa.bindparam("database_name"), columns.table_name == sa.bindparam("table_name"))
+    return sa.select(columns.made_us).where(*here, state).order_by(columns.made_us).limit(1)
+
+
 def page_after(table: sa.Table, history_range: HistoryRange, last: sa.Row[Any]) -> sa.Select[Any]:
     """Returns the query for the page after the row `last`."""
     order = order_of(table, history_range)

@@ -37,6 +37,7 @@ from tiering.coordinator.memory.history import PAGE_ROWS, HistoryBounds, History
 from tiering.coordinator.memory.row_writes import RowWrites
 from tiering.coordinator.memory.store import EPOCHS_LEFT_OUT, KEY_BYTES, Writes
 from tiering.errors import Fenced, SetupError, StoreError
+from tiering.instants import from_microseconds
 from tiering.lake.rules.upkeep.former_rounds import FormerRounds
 from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
@@ -162,6 +163,18 @@ class SqlStore:
 
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
         return self._paths.of(kind, lambda: self._stored_paths(sql_history.TABLES[kind].c))
+
+    def oldest_rounds(self, paths: Collection[TablePathOrNone]) -> Mapping[TablePathOrNone, datetime]:
+        queries = [sql_history.oldest_round(is_empty=is_empty) for is_empty in (False, True)]
+        oldest: dict[TablePathOrNone, datetime] = {}
+        with _border("read"), self._engine.connect() as connection:
+            for path in paths:
+                names = {"database_name": path[0], "table_name": path[1]}
+                answers = (connection.scalar(query, names) for query in queries)
+                made_us = next((answer for answer in answers if answer is not None), None)
+                if made_us is not None:
+                    oldest[path] = from_microseconds(made_us)
+        return oldest
 
     def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
         return (row_writes.ROUND.validate_python(row.body) for row in self._read_pages(schema.rounds, history_range))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import TypeVar
 
 import pyarrow as pa
@@ -35,6 +36,9 @@ class LiveHistory:
 
     def paths_of(self, kind: HistoryKind) -> Collection[TablePathOrNone]:
         return self._visible_paths(self._stored.paths_of(kind))
+
+    def oldest_rounds(self, paths: Collection[TablePathOrNone]) -> Mapping[TablePathOrNone, datetime]:
+        return self._stored.oldest_rounds(self._visible_paths(paths))
 
     def read_rounds(self, history_range: HistoryRange) -> Iterator[RoundRecord]:
         within = self._within(HistoryKind.ROUNDS, history_range)
