@@ -36,8 +36,10 @@ OPTIONAL = {
     "lakeward_table_health_score",
     "lakeward_table_metadata_bytes",
     "lakeward_table_small_files",
+    "lakeward_openlineage_events_total",
+    "lakeward_openlineage_events_waiting",
 }
-"""Absent without leases; the others until the coordinator has looked at the health of the lake tables."""
+"""Absent without leases or an OpenLineage endpoint; the others until the coordinator has looked at the health of the lake tables."""
 
 
 @pytest.fixture

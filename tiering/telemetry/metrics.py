@@ -124,6 +124,13 @@ LEASE_REMAINING = Metric(
     "lakeward_kv_snapshot_lease_remaining_seconds_min", "Seconds until the first lease expires; absent without leases."
 )
 COORDINATOR_EPOCH = Metric("lakeward_coordinator_epoch", "Number that grows each time a coordinator takes over the store.")
+LINEAGE_EVENTS = Metric(
+    "lakeward_openlineage_events_total",
+    "Events of rounds by outcome: sent to the OpenLineage endpoint, or lost.",
+    ("outcome",),
+    Kind.COUNTER,
+)
+LINEAGE_WAITING = Metric("lakeward_openlineage_events_waiting", "Events of rounds that wait for the OpenLineage endpoint.")
 SCRAPE_SECONDS = Metric("lakeward_scrape_seconds", "Duration of this scrape.")
 BUILD = Metric("lakeward_build_info", "1; the version is a label.", ("version",))
 

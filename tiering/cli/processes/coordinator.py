@@ -20,6 +20,7 @@ from tiering.cli.processes.console import check_console_access, console_access, 
 from tiering.cli.processes.coordinator_health import CoordinatorHealth
 from tiering.cli.processes.data_folder import DataFolder, check_restore_ended, create_default_catalog, open_data_folder
 from tiering.cli.processes.lake_check import check_lake_is_the_clusters
+from tiering.cli.processes.lineage import lineage
 from tiering.cli.processes.monitoring import check_host, monitoring
 from tiering.cli.processes.service_access import open_access, open_grants
 from tiering.cli.processes.standby import Standby, advertised, beat, check_cluster, refusal
@@ -98,6 +99,7 @@ async def running_coordinator(settings: ServiceOptions, stopping: asyncio.Event)
         grants, audit = open_grants(settings.grants, settings.access, folder.root, stack)
         coordinator, cluster = _open(settings, folder, lead.store, stack, grants, audit)
         coordinator.table_records.events_stored = log_events
+        stack.enter_context(lineage(settings.lineage, settings.fluss, coordinator, health.registry))
 
         def register(server: grpc.aio.Server) -> None:
             sys_tables.server.service.add_to_server(server, coordinator, console_link=lead.console_link)

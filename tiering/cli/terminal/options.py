@@ -30,6 +30,9 @@ _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 METRICS_GROUP = "Metrics and logs"
 """Title of a group of options."""
 
+LINEAGE_GROUP = "OpenLineage"
+"""Title of a group of options."""
+
 DEFAULT_SLOTS = 4
 """Tables that a tierer moves at a time. With several slots, a CALL does not have to wait for a long round of another table."""
 
@@ -105,6 +108,26 @@ class MetricsAddress:
     host: str = option(
         "127.0.0.1", "Address for the metrics and health pages, such as 127.0.0.1 or ::1.",
         flag="--metrics-host", unit="ADDRESS", group=METRICS_GROUP,
+    )
+    # fmt: on
+
+
+@dataclass(frozen=True)
+class LineageOptions:
+    """Where a service sends events of its rounds in OpenLineage's format. `url` None: nowhere."""
+
+    # fmt: off
+    url: str | None = option(
+        None, "Send events of rounds to this OpenLineage endpoint, such as Marquez: https://HOST:PORT. /api/v1/lineage is added to it.",
+        flag="--openlineage-url", unit="URL", variable="OPENLINEAGE_URL", group=LINEAGE_GROUP,
+    )
+    namespace: str = option(
+        "lakeward", "Namespace of the jobs in these events.",
+        flag="--openlineage-namespace", unit="NAME", variable="OPENLINEAGE_NAMESPACE", group=LINEAGE_GROUP,
+    )
+    api_key_file: Path | None = option(
+        None, "File with the API key of the endpoint. Default: the environment variable OPENLINEAGE_API_KEY, if it is set.",
+        flag="--openlineage-api-key-file", unit="FILE", group=LINEAGE_GROUP,
     )
     # fmt: on
 

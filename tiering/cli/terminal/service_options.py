@@ -24,6 +24,7 @@ from tiering.cli.terminal.options import (
     METRICS_GROUP,
     DataOption,
     LakePropertyOption,
+    LineageOptions,
     LogFormatOption,
     LogLevelOption,
     MetricsAddress,
@@ -95,6 +96,7 @@ class ServiceOptions:
         flag="--metrics-tables", unit="COUNT", group=METRICS_GROUP, least=0,
     )
     console: ConsoleOptions = field(default_factory=ConsoleOptions)
+    lineage: LineageOptions = field(default_factory=LineageOptions)
     log_format: LogFormatOption = LogFormat.CONSOLE
     # fmt: on
     cluster_settings: Mapping[str, str] = field(default_factory=dict)

@@ -73,6 +73,8 @@ class TableRecords:
         self.fenced: Fenced | None = None
         self.events_stored: Callable[[Sequence[EventRecord]], None] = lambda events: None
         """Called with events that were just stored, under the lock."""
+        self.changes_stored: Callable[[Sequence[Change]], None] = lambda changes: None
+        """Called with changes that were just stored, in order, under the lock. `get` still returns the records before them."""
         self._timebase = Timebase(clock)
         self._ids = ids
         self._jitter = jitter
@@ -336,6 +338,8 @@ class TableRecords:
             self._apply(replace(writes, validations=tuple(validations), proofs=tuple(proofs)))
         if stored := [*(event for change in durable for event in change.events), *events]:
             self.events_stored(stored)
+        if durable:
+            self.changes_stored(durable)
         if changes:
             self._show({change.record.table_id: change.record for change in changes})
         if durable:
