@@ -114,6 +114,12 @@ class CoordinatorOptions:
         3_600_000,
         "How long the record of a dropped table is kept. A table that the cluster lists again within this time keeps its epochs.",
     )
+    publish: str | None = option(
+        None,
+        "Name of a second catalog in which lake tables are registered after each commit (docs/publish.md). "
+        "PYICEBERG_CATALOG__NAME__... has its secrets. Default: none.",
+        flag="--publish", unit="NAME", group="Lake",
+    )
     cluster_kind: str = option("embedded", "Kind of the cluster that tierers connect to: a name in `tiering.cluster.registry`.")
     lake_format: str = option(DEFAULT_LAKE_FORMAT, "Format of the lake, which the coordinator reports to tierers.")
     # fmt: on

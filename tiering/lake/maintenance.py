@@ -405,3 +405,23 @@ class CommitUpkeep(Protocol):
     @property
     def last_upkeep(self) -> UpkeepStats | None:
         """The upkeep of this committer's newest request, if it landed. None = no upkeep, or no request was sent."""
+
+
+class SecondCatalog(Protocol):
+    """A catalog in which lake tables are published. One thread at a time may use it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the catalog, as the operator gave it."""
+
+    @property
+    def lake_format(self) -> str:
+        """The only lake format whose tables the catalog can have."""
+
+    def publish(self, view: LakeView, check_lead: Callable[[], None]) -> None:
+        """Lets the catalog's table point to the metadata of `view`. Does nothing if it already does.
+
+        `check_lead` is called before each change of the catalog, and raises Fenced if this coordinator no longer leads.
+        Raises AlreadyExists for a table of another origin or with changes of another writer, which is never replaced. Raises
+        LakeUnavailable if the catalog does not answer or refuses the request.
+        """

@@ -1,4 +1,4 @@
-"""The user's own pyiceberg settings of the catalog `lake`: environment variables, and `.pyiceberg.yaml` (never the current folder's).
+"""The user's own pyiceberg settings of a catalog: environment variables, and `.pyiceberg.yaml` (never the current folder's).
 
 Paimon lakes use them too, so that a process has the keys of a store in one place for all formats.
 """
@@ -12,9 +12,9 @@ CATALOG_NAME = "lake"
 """SQL catalogs store the name in their rows, so it is the same everywhere. `lakeward.catalog-name` is for a catalog with another name."""
 
 
-def user_settings() -> RecursiveDict:
-    """Returns the properties that the user's settings define."""
-    return Config().get_catalog_config(CATALOG_NAME) or {}
+def user_settings(name: str = CATALOG_NAME) -> RecursiveDict:
+    """Returns the properties that the user's settings define for the catalog `name`."""
+    return Config().get_catalog_config(name) or {}
 
 
 def own_settings() -> frozenset[str]:

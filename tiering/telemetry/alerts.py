@@ -111,6 +111,14 @@ ALERTS = (
         "WHERE upkeep_paused_by IS NOT NULL",
     ),
     Alert(
+        "LakewardNotPublished",
+        f"{m.TABLES_NOT_PUBLISHED.name} > 0",
+        "15m",
+        "warning",
+        "{{ $value }} lake tables could not be published in the second catalog for a quarter of an hour.",
+        "SELECT database_name, table_name, publish_lag_ms, publish_error FROM fluss.sys.lake_table_health WHERE publish_error IS NOT NULL",
+    ),
+    Alert(
         "LakewardNoTierer",
         f'{m.TIERERS.name}{{state="ACTIVE"}} == 0',
         "2m",

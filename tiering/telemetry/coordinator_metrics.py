@@ -139,6 +139,7 @@ class CoordinatorCollector(Collector):
         yield from (_per_table(metric, shown, cell) for metric, cell in self._health_cells().items())
         yield from self._tierers(now)
         yield from self._leases(now)
+        yield _single(metrics.TABLES_NOT_PUBLISHED, self._coordinator.publisher.failing())
         yield from self._open_reads(now)
         yield _single(metrics.COORDINATOR_EPOCH, self._coordinator.table_records.epoch)
         yield _by_label(metrics.BUILD, {VERSION: 1})

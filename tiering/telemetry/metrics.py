@@ -99,6 +99,7 @@ TABLES_UPKEEP_FAILING = Metric(
     "lakeward_tables_upkeep_failing", "Lake tables whose latest upkeep round failed, or was overtaken by another commit."
 )
 TABLES_UPKEEP_PAUSED = Metric("lakeward_tables_upkeep_paused", "Lake tables whose upkeep is paused.")
+TABLES_NOT_PUBLISHED = Metric("lakeward_tables_not_published", "Lake tables that could not be published in the second catalog.")
 REWRITE_BYTES = Metric("lakeward_rewrite_bytes", "Bytes of data files of all lake tables that upkeep would rewrite now.")
 OPEN_READS = Metric("lakeward_open_reads", "Reads of data tables that are open now.")
 OLDEST_READ = Metric("lakeward_open_reads_oldest_seconds", "Age of the oldest open read. Its lake snapshot and log records are kept.")

@@ -17,6 +17,7 @@ from support.worlds.lake_world import LakeWorld
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.background import BACKGROUND_SHARE, FIRST_SHARE, Background
 from tiering.errors import ClusterUnavailable
+from tiering.lake.base import LakeView
 from tiering.model.tables import TablePath
 from tiering.throttle import Throttle, Throttling
 
@@ -127,3 +128,26 @@ def test_a_coordinator_whose_store_was_taken_over_says_so() -> None:
     world.another().close()
     world.clock.advance(1_000)
     asyncio.run(running(world, fenced.is_set, fenced.set))
+
+
+class CatalogInMemory:
+    """A second catalog that remembers the head that each table has there."""
+
+    name, lake_format = "memory", "iceberg"
+
+    def __init__(self) -> None:
+        self.heads: dict[TablePath, int | None] = {}
+
+    def publish(self, view: LakeView, check_lead: Callable[[], None]) -> None:
+        check_lead()
+        self.heads[view.path] = view.head
+
+
+def test_lake_tables_are_published_in_the_second_catalog(tmp_path: Path) -> None:
+    world, catalog = LakeWorld(tmp_path), CatalogInMemory()
+    world.second_catalog = catalog
+    world.restart()
+    table = world.table("orders")
+    world.append(table, 0, 10)
+    assert world.tier(table).error is None
+    asyncio.run(running(world, lambda: catalog.heads == {table.path: world.view(table).head}))

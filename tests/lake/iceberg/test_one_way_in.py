@@ -53,4 +53,4 @@ def test_no_table_is_loaded_but_by_a_catalog_of_lakewards() -> None:
         for file in (ROOT / package).rglob("*.py")
         if "import open_catalog" in file.read_text()
     ]
-    assert sorted(callers) == ["tiering/cli/demo/story.py", "tiering/lake/iceberg/lake.py"]
+    assert sorted(callers) == ["tiering/cli/demo/story.py", "tiering/lake/iceberg/catalogs/second.py", "tiering/lake/iceberg/lake.py"]

@@ -18,8 +18,11 @@ MAIN = "org.apache.iceberg.rest.RestCatalogServer"
 
 
 @contextmanager
-def rest_catalog(folder: Path) -> Iterator[str]:
-    """Yields the URI of a catalog with database and warehouse in `folder`, and stops it afterwards."""
+def rest_catalog(folder: Path, *, overwrites: bool = False) -> Iterator[str]:
+    """Yields the URI of a catalog with database and warehouse in `folder`, and stops it afterwards.
+
+    `overwrites`: it can overwrite a registered table.
+    """
     java = require_java()
     of_spark = Path(pyspark.__file__).parent / "jars"
     [hadoop] = of_spark.glob("hadoop-client-api-*.jar")
@@ -27,6 +30,7 @@ def rest_catalog(folder: Path) -> Iterator[str]:
     subprocess.run([*compiler, "-d", str(folder / "classes"), str(SOURCE)], check=True)
     class_path = f"{folder / 'classes'}:{jar_path(ICEBERG_RUNTIME)}:{jar_path(SQLITE_JDBC)}:{of_spark}/*"
     command = [str(java), "-XX:TieredStopAtLevel=1", "-cp", class_path, MAIN, f"jdbc:sqlite:{folder / 'catalog.db'}", str(folder / "lake")]
+    command += ["overwrite"] * overwrites
     with (folder / "rest.log").open("wb") as log:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
     try:

@@ -31,6 +31,7 @@ from tiering.coordinator.tierers.leases import Leases
 from tiering.lake.base import LakeView
 from tiering.lake.iceberg.lake import IcebergLake
 from tiering.lake.layouts import Layout
+from tiering.lake.maintenance import SecondCatalog
 from tiering.lake.marker import Marker
 from tiering.lake.registry import local_lake_properties, open_lake
 from tiering.lake.table_options import LAYOUT
@@ -116,6 +117,8 @@ class InlineDeployment:
     coordinator: Coordinator
     lake_format = "iceberg"
     """The lake format of the deployment."""
+    second_catalog: SecondCatalog | None = None
+    """The catalog in which coordinators that start later publish."""
 
     def __init__(self, lake_properties: Mapping[str, str], store: Store | None = None) -> None:
         self.clock = self.make_clock()
@@ -150,6 +153,7 @@ class InlineDeployment:
             ids=RandomIds(),
             jitter=lambda: 0.0,
             validator=lambda call, started: self.validate(call),
+            second_catalog=self.second_catalog,
         )
         tick(coordinator)
         return coordinator

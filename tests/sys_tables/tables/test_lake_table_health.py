@@ -57,7 +57,8 @@ def test_the_columns_come_in_this_order() -> None:
     assert " ".join(TABLE.schema.names) == (
         "database_name table_name table_id lake_format score reason data_files small_files average_file_bytes target_file_bytes "
         "delete_files dead_row_share snapshots oldest_snapshot_time manifests metadata_files metadata_bytes rewrite_bytes "
-        "last_upkeep_time last_upkeep_outcome next_upkeep_time upkeep_waits_for upkeep_paused_by next_action lake_schema observed_time"
+        "last_upkeep_time last_upkeep_outcome next_upkeep_time upkeep_waits_for upkeep_paused_by next_action lake_schema observed_time "
+        "published_snapshot_id published_time publish_lag_ms publish_error"
     )
 
 

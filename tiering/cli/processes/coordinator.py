@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from tiering.cli.processes.service_access import open_access, open_grants
 from tiering.cli.processes.standby import Standby, advertised, beat, check_cluster, refusal
 from tiering.cli.spark.lake_reader import spark_reader
 from tiering.cli.terminal.access_options import Auth
+from tiering.cli.terminal.options import read_pairs
 from tiering.cli.terminal.service_options import ServiceOptions
 from tiering.cluster.registry import EMBEDDED, STATE_URL, HostedCluster, check_folder, cluster_kind
 from tiering.coordinator.memory.leader import Leader, LeaderLock
@@ -34,8 +35,10 @@ from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.server.coordinator import Coordinator
 from tiering.coordinator.server.event_log import log_events
 from tiering.coordinator.server.serving import RunningServer, serve
+from tiering.errors import InvalidArgument
 from tiering.files.folder_lock import FolderLock
 from tiering.lake.catalog_properties import with_default_catalog
+from tiering.lake.maintenance import SecondCatalog
 from tiering.lake.registry import lake_opener
 from tiering.model.tables import DEFAULT_LAKE_FORMAT
 from tiering.telemetry.call_traces import open_call_traces
@@ -223,10 +226,24 @@ def _open(
         prover=TableProver(validation, folder.key_file, lambda: spark_reader(lake_properties)),
         grants=grants,
         audit=audit,
+        second_catalog=_second_catalog(settings, lake_properties),
     )
     if settings.state is None:  # a store in PostgreSQL gets this with each beat
         store.lead(Leader(coordinator.table_records.epoch, "", cluster.owner.cluster_id))
     return coordinator, cluster
+
+
+def _second_catalog(settings: ServiceOptions, lake_properties: Mapping[str, str]) -> SecondCatalog | None:
+    """Returns the catalog of --publish, without a connection; None without the option. Raises InvalidArgument."""
+    name, properties = settings.coordinator.publish, read_pairs(settings.publish_property or [], "--publish-property")
+    if name is None:
+        if properties:
+            raise InvalidArgument("--publish-property needs --publish", hint="Name the second catalog with --publish NAME.")
+        return None
+    # Imported here: a lake of another format does not need pyiceberg.
+    from tiering.lake.iceberg.catalogs.second import IcebergSecondCatalog
+
+    return IcebergSecondCatalog(name, properties, lake_properties)
 
 
 def _validation(settings: ServiceOptions, folder: DataFolder, options: CoordinatorOptions, cluster_id: str) -> ClusterValidation:

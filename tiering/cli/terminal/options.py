@@ -90,6 +90,15 @@ LakePropertyOption = Annotated[
     ),
 ]
 
+PublishPropertyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Property of the second catalog (--publish), named as in pyiceberg. Can be repeated.",
+        rich_help_panel="Lake",
+    ),
+]
+
 LakeJarsOption = Annotated[
     LakeJars,
     typer.Option(help="Where Spark gets Iceberg: from jars that `lakeward fetch-jars` put on this machine, or from Maven Central."),

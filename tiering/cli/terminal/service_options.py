@@ -28,6 +28,7 @@ from tiering.cli.terminal.options import (
     LogFormatOption,
     LogLevelOption,
     MetricsAddress,
+    PublishPropertyOption,
 )
 from tiering.cluster.fluss.settings import UpkeepDefaults
 from tiering.coordinator.options import CoordinatorOptions
@@ -51,6 +52,7 @@ class ServiceOptions:
     )
     host: str = option("127.0.0.1", "Address to listen on, such as 127.0.0.1 or ::1.", flag="--host", unit="ADDRESS")
     lake_property: LakePropertyOption = None
+    publish_property: PublishPropertyOption = None
     fluss: str | None = option(
         None, f"Servers of the Apache Fluss cluster to tier from. Default: the embedded cluster. {PASSWORD}",
         flag="--fluss", unit="HOST:PORT,...",

@@ -34,6 +34,9 @@ SWEEP_SHARE = 0.05
 HEALTH_SHARE = 0.05
 """Largest share of the time for observing the health of lake tables. It is only displayed, and each table has many manifests."""
 
+PUBLISH_SHARE = 0.5
+"""Largest share of the time for publishing in the second catalog. Most of it is waiting for the answers of two catalogs."""
+
 FIRST_SHARE = 0.5
 """Share of the time while all logs are observed for the first time. Until then no lag is known."""
 
@@ -92,6 +95,9 @@ class Background:
         measure_failing = partial(parts.observer.measure_lakes, failing=True)
         yield Loop("failing lake sizes", observe, "Measure lake tables that could not be read.", self._throttled(measure_failing))
         yield Loop("lake health", observe, "Observe the health of lake tables.", self._throttled(parts.lake_health.observe, HEALTH_SHARE))
+        if parts.publisher.is_on:
+            publish = self._throttled(parts.publisher.publish, PUBLISH_SHARE)
+            yield Loop("second catalog", discovery, "Publish lake tables in the second catalog.", publish)
         yield Loop("upkeep", options.upkeep_look_interval_ms, "Find tables that need upkeep.", self._throttled(parts.upkeep.refresh))
         yield Loop("idle checks", tick, "Finish rounds of tables without new records.", self._check_idle)
         yield Loop("pruning", PRUNE_INTERVAL_MS, "Delete old history and records of dropped tables.", self._prune)

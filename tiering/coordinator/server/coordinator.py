@@ -35,6 +35,7 @@ from tiering.coordinator.observing.lag import LagObserver
 from tiering.coordinator.observing.lake_health import LakeHealthObserver
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.coordinator.observing.other_services import OtherServices
+from tiering.coordinator.observing.publishing import Publisher
 from tiering.coordinator.observing.upkeep_needs import UpkeepNeeds
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.readers.reads import Reads
@@ -47,6 +48,7 @@ from tiering.coordinator.tierers.heartbeats import Heartbeats
 from tiering.coordinator.tierers.leases import Leases
 from tiering.coordinator.tierers.progress import Progress
 from tiering.coordinator.writers.writes import Writes
+from tiering.lake.maintenance import SecondCatalog
 from tiering.union_read.plan import LakeOpener
 
 
@@ -66,6 +68,7 @@ class Coordinator:
         prover: Prover | None = None,
         grants: Grants | None = None,
         audit: AuditTrail | None = None,
+        second_catalog: SecondCatalog | None = None,
     ) -> None:
         assignments = assignments_of(cluster)
         self.options = replace(options or CoordinatorOptions(), assigned_by_cluster=assignments is not None)
@@ -76,6 +79,7 @@ class Coordinator:
         self.visible_tables = VisibleTables(self.discovery)
         self.observer = LagObserver(self.table_records, cluster, lakes, self.discovery)
         self.lake_health = LakeHealthObserver(self.table_records, lakes, self.discovery)
+        self.publisher = Publisher(self.table_records, lakes, second_catalog)
         notifications, lake_was_read = ClusterNotifications(self.table_records), self.observer.lake_was_read
         self.commits = Commits(self.table_records, cluster, lakes, lake_was_read, self._confirm_turn, notifications)
         self.idle_checks = IdleChecks(self.table_records, cluster, lakes, self.observer.lag, self.commits.table_lock)
@@ -151,6 +155,7 @@ class Coordinator:
             policies=self.grants.state,
             audit=self.audit,
             explain_upkeep=partial(self.upkeep.explain, tierer_connected=connected),
+            publication=self.publisher.publication,
         )
 
     def advance(self) -> None:

@@ -6,11 +6,15 @@ from tiering.coordinator.decisions.next_action import CatalogNames, failed_for_g
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.lake.health.score import POOR_SCORE, SNAPSHOT_BOUND, Cause
-from tiering.lake.health.table_health import HealthObservation, TableHealth, UpkeepState, table_health
+from tiering.lake.health.table_health import HealthObservation, Publication, TableHealth, UpkeepState, table_health
 
 
 def health_of(
-    record: TableRecord, observation: HealthObservation | None, explanation: UpkeepExplanation | None, names: CatalogNames
+    record: TableRecord,
+    observation: HealthObservation | None,
+    explanation: UpkeepExplanation | None,
+    names: CatalogNames,
+    publication: Publication | None = None,
 ) -> TableHealth:
     """Returns the row of the table. A lake table is not read before Lakeward's first commit. `explanation` is None if no coordinator runs.
 
@@ -26,6 +30,7 @@ def health_of(
         reason,
         _upkeep_state(record, explanation),
         health_action(record, observation, names),
+        publication,
     )
 
 

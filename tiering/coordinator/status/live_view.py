@@ -32,7 +32,7 @@ from tiering.coordinator.status.live_history import LiveHistory
 from tiering.coordinator.status.status_columns import StatusColumns, StatusView, allowed_action
 from tiering.coordinator.status.tierer_statuses import tierer_statuses
 from tiering.errors import ClusterAccessDenied, UnknownDatabase, UnknownTable
-from tiering.lake.health.table_health import TableHealth
+from tiering.lake.health.table_health import Publication, TableHealth
 from tiering.model.buckets import BucketStatus
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.option import EffectiveOption
@@ -79,6 +79,7 @@ class View:
         policies: Callable[[], PolicyState] = lambda: NO_POLICIES,
         audit: AuditTrail | None = None,
         explain_upkeep: Callable[[TableRecord], UpkeepExplanation] | None = None,
+        publication: Callable[[TableRecord, datetime], Publication | None] = lambda record, now: None,
     ) -> None:
         self._moment = moment
         self._access = access
@@ -98,6 +99,7 @@ class View:
         self._validations, self._proofs = validations, proofs
         self._assigned_format = assigned_format
         self._explain_upkeep = explain_upkeep
+        self._publication = publication
 
     @property
     def now(self) -> datetime:
@@ -157,7 +159,8 @@ class View:
     ) -> Iterator[TableHealth]:
         for record in self._chosen(database_name, table_name):
             explanation = None if self._explain_upkeep is None else self._explain_upkeep(record)
-            yield health_of(record, self._health.observation(record), explanation, names or CatalogNames())
+            publication = self._publication(record, self.now)
+            yield health_of(record, self._health.observation(record), explanation, names or CatalogNames(), publication)
 
     def _reads(self, path: TablePath) -> bool:
         """Returns whether the caller may see values of the table's rows."""

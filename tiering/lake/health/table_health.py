@@ -69,6 +69,33 @@ class TableHealth:
     )
     lake_schema: str | None = column("Columns of the lake table, as in a CREATE TABLE; NULL before the first observation.")
     observed_time: datetime | None = column("Time when the lake table was last observed; NULL before the first observation.")
+    published_snapshot_id: int | None = column(
+        "Newest tiering commit that the second catalog (--publish) has; NULL without one, and until the coordinator has compared it."
+    )
+    published_time: datetime | None = column("Time when the second catalog was last known to have the lake table's newest version.")
+    publish_lag_ms: int | None = column(
+        "For how long the second catalog has lacked a tiering commit; 0 if it lacks none, NULL if that is unknown."
+    )
+    publish_error: str | None = column("Why the table is not published in the second catalog; NULL if it is, and without such a catalog.")
+
+
+@dataclass(frozen=True)
+class Publication:
+    """State of a lake table in the second catalog: the fields of `TableHealth` about it, without their prefix."""
+
+    snapshot_id: int | None = None
+    time: datetime | None = None
+    lag_ms: int | None = None
+    error: str | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the values by the names of the columns."""
+        return {
+            "published_snapshot_id": self.snapshot_id,
+            "published_time": self.time,
+            "publish_lag_ms": self.lag_ms,
+            "publish_error": self.error,
+        }
 
 
 @dataclass(frozen=True)
@@ -91,13 +118,16 @@ def table_health(
     unknown_reason: str | None,
     upkeep: UpkeepState = UpkeepState(),
     next_action: str | None = None,
+    publication: Publication | None = None,
 ) -> TableHealth:
     """Returns the health of a table from its last observation. `unknown_reason` says why there is none; None = not observed yet."""
+    published = (publication or Publication()).columns()
     if observation is None or observation.measure is None or observation.health is None:
         reason = unknown_reason if observation is None else "there is no lake table of this name"
         values: dict[str, Any] = dict.fromkeys(TableHealth.__dataclass_fields__)
         values |= {"database_name": database_name, "table_name": table_name, "table_id": table_id, "lake_format": lake_format}
         values |= {"reason": reason, "observed_time": None if observation is None else observation.observed_time, **vars(upkeep)}
+        values |= published
         return TableHealth(**values)
     measure, health = observation.measure, observation.health
     files = measure.files
@@ -124,4 +154,5 @@ def table_health(
         lake_schema=None if measure.columns is None else column_list(measure.columns),
         observed_time=observation.observed_time,
         **vars(upkeep),
+        **published,
     )

@@ -59,6 +59,11 @@ class BoundedCatalog(Catalog):
         """Creates a table within the change deadline."""
         return self._within(CHANGE_DEADLINE, identifier, super().create_table, identifier, *args, **kwargs)  # type: ignore[safe-super]
 
+    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
+        """Registers a metadata file as a table within the change deadline."""
+        register = super().register_table  # type: ignore[safe-super]
+        return self._within(CHANGE_DEADLINE, identifier, register, identifier, metadata_location, overwrite)
+
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:

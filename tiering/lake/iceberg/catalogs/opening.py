@@ -228,31 +228,37 @@ class RestLakeCatalog(_LakeCatalog, BoundedRestCatalog):
         return kind(identifier, response.metadata, location, LakeFileIO({**self.properties, **_credentials(vended)}), self, token)
 
 
-def open_catalog(properties: Mapping[str, str]) -> Catalog:
-    """Opens the catalog `lake` with its properties and the user's own pyiceberg settings (never those of the current folder).
+def open_catalog(properties: Mapping[str, str], catalog_name: str = CATALOG_NAME, part: type[Catalog] | None = None) -> Catalog:
+    """Opens a catalog with its properties and the user's own pyiceberg settings of `catalog_name` (never those of the current folder).
 
+    `part`: a class that comes before the catalog's own class if the catalog only stores where a table's metadata file is.
     Raises InvalidArgument for a kind or a property that no catalog here has, SetupError for a package that is not installed, and the errors
     of pyiceberg.
     """
     share_readers()
-    merged = merge_config(merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), user_settings()), cast(RecursiveDict, dict(properties)))
+    merged = merge_config(
+        merge_config(cast(RecursiveDict, dict(STORE_TIMEOUTS)), user_settings(catalog_name)), cast(RecursiveDict, dict(properties))
+    )
     merged.pop(PY_IO_IMPL, None)
     check_catalog_properties(merged)
     check_local_path(str(merged.get("warehouse") or ""))
     kind = str(merged.get(TYPE) or "").lower()
     if not kind:
-        inferred = infer_catalog_type(CATALOG_NAME, merged)
+        inferred = infer_catalog_type(catalog_name, merged)
         kind = "" if inferred is None else inferred.value
-    name = str(merged.get(NAME_PROPERTY) or CATALOG_NAME)
+    name = str(merged.get(NAME_PROPERTY) or catalog_name)
     try:
-        return _class_of(kind)(name, **cast(dict[str, Any], {**merged, PY_IO_IMPL: CLASS_NAME}))
+        catalog_class = _class_of(kind)
+        if part is not None and issubclass(catalog_class, MetastoreCatalog):
+            catalog_class = type(f"{part.__name__}{catalog_class.__name__}", (part, catalog_class), {})
+        return catalog_class(name, **cast(dict[str, Any], {**merged, PY_IO_IMPL: CLASS_NAME}))
     except ModuleNotFoundError as error:
         raise SetupError(f"a lake catalog of type {kind} needs the Python package {error.name}", hint=_package_hint(error, kind)) from error
 
 
-def opening_seconds(properties: Mapping[str, str]) -> float:
+def opening_seconds(properties: Mapping[str, str], catalog_name: str = CATALOG_NAME) -> float:
     """Returns the time limit of `open_catalog` in seconds. Raises ValueError for a property that is not a positive number."""
-    return READ_DEADLINE.milliseconds({**user_settings(), **properties}) / 1_000
+    return READ_DEADLINE.milliseconds({**user_settings(catalog_name), **properties}) / 1_000
 
 
 def _package_hint(error: ModuleNotFoundError, kind: str) -> str:

@@ -19,6 +19,8 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.rest.requests.CreateNamespaceRequest;
 import org.apache.iceberg.rest.requests.CreateTableRequest;
+import org.apache.iceberg.rest.requests.ImmutableRegisterTableRequest;
+import org.apache.iceberg.rest.requests.RegisterTableRequest;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.apache.iceberg.rest.responses.ConfigResponse;
 import org.apache.iceberg.rest.responses.ErrorResponse;
@@ -27,20 +29,24 @@ import org.apache.iceberg.rest.responses.ErrorResponse;
  * A REST catalog for tests: Iceberg's own handlers of requests in front of Iceberg's own JdbcCatalog.
  *
  * <p>In Iceberg's package, for what turns requests and responses into JSON is not public. Arguments: JDBC
- * URL, warehouse. Prints the port that it took on the loopback interface.
+ * URL, warehouse, and {@code overwrite} if it can overwrite a registered table, which JdbcCatalog cannot.
+ * Prints the port that it took on the loopback interface.
  */
 public final class RestCatalogServer {
   private static final String NAMESPACES = "/v1/namespaces";
 
   private final JdbcCatalog catalog = new JdbcCatalog();
 
-  private RestCatalogServer(String uri, String warehouse) {
+  private final boolean overwrites;
+
+  private RestCatalogServer(String uri, String warehouse, boolean overwrites) {
+    this.overwrites = overwrites;
     catalog.setConf(new org.apache.hadoop.conf.Configuration());
     catalog.initialize("rest", Map.of("uri", uri, "warehouse", warehouse));
   }
 
   public static void main(String[] arguments) throws IOException {
-    RestCatalogServer catalog = new RestCatalogServer(arguments[0], arguments[1]);
+    RestCatalogServer catalog = new RestCatalogServer(arguments[0], arguments[1], arguments.length > 2);
     HttpServer server =
         HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
     server.setExecutor(Executors.newFixedThreadPool(4));
@@ -82,6 +88,9 @@ public final class RestCatalogServer {
     if (error instanceof CommitFailedException || error instanceof AlreadyExistsException) {
       return 409;
     }
+    if (error instanceof UnsupportedOperationException) {
+      return 406;
+    }
     return error instanceof IllegalArgumentException ? 400 : 500;
   }
 
@@ -109,6 +118,9 @@ public final class RestCatalogServer {
     if (parts.length == 1) {
       return CatalogHandlers.loadNamespace(catalog, namespace);
     }
+    if (parts.length == 2 && parts[1].equals("register")) {
+      return register(namespace, read(exchange, RegisterTableRequest.class));
+    }
     if (parts.length == 2) {
       return method.equals("GET")
           ? CatalogHandlers.listTables(catalog, namespace)
@@ -123,7 +135,17 @@ public final class RestCatalogServer {
         : CatalogHandlers.createTable(catalog, namespace, request);
   }
 
-  private Object handleTable(HttpExchange exchange, String method, TableIdentifier table)
+  /** Registers a metadata file. Requests for the table wait, so that they see the old or the new version. */
+  private synchronized Object register(Namespace namespace, RegisterTableRequest request) {
+    if (request.overwrite() && overwrites) {
+      catalog.dropTable(TableIdentifier.of(namespace, request.name()), false);
+      request =
+          ImmutableRegisterTableRequest.builder().from(request).overwrite(false).build();
+    }
+    return CatalogHandlers.registerTable(catalog, namespace, request);
+  }
+
+  private synchronized Object handleTable(HttpExchange exchange, String method, TableIdentifier table)
       throws IOException {
     switch (method) {
       case "POST":
