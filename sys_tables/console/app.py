@@ -23,7 +23,7 @@ from sys_tables.console.forms import form_route
 from sys_tables.console.help.page import help_routes
 from sys_tables.console.live import LiveStreams
 from sys_tables.console.middleware import SIGN_IN, STATIC, RequireSession, SecurityHeaders
-from sys_tables.console.overview import Search, overview
+from sys_tables.console.overview import MAX_TEXT, Search, overview, table_names
 from sys_tables.console.pages import Pages
 from sys_tables.console.reader import Reader, Reads
 from sys_tables.console.service.identity_provider import IdentityProvider
@@ -66,6 +66,7 @@ def console_app(
         routes=[
             Route("/", console.overview, name="overview"),
             Route("/tables/{database_name}/{table_name}", console.table, name="table"),
+            Route("/table-names", console.table_names, name="table_names"),
             Route("/rounds/{round_id}", console.round, name="round"),
             Route("/actions", actions.list, name="actions"),
             Route("/actions/{procedure}", actions.form, name="action"),
@@ -106,6 +107,12 @@ class _Console:
         names = request.path_params
         page = await run_in_threadpool(table_page, self._reader, names["database_name"], names["table_name"])
         return self._pages.page(request, "table.html", {"page": page, "status": page.status})
+
+    async def table_names(self, request: Request) -> Response:
+        """Returns the options of a field for the name of a table. The only parameter is the text in the field, under the field's name."""
+        text = next(iter(request.query_params.values()), "").strip()[:MAX_TEXT]
+        names = await run_in_threadpool(table_names, self._reader, text)
+        return self._pages.page(request, "table_names.html", {"names": names})
 
     async def round(self, request: Request) -> Response:
         page = await run_in_threadpool(round_page, self._reader, request.path_params["round_id"])

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sys_tables.console.charts.activity import Activity, Name, Strip, activity, bounds_query, hours_before, misses_query, strips
-from sys_tables.console.query import Query, equal
+from sys_tables.console.query import Query, contains, equal
 from sys_tables.console.reader import Page, Reader, Row, page_number
 from sys_tables.declare.scan import Order
 from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
@@ -17,6 +17,10 @@ from tiering.model.states import LASTING, TableState
 
 STATUS_TABLE = "lake_tiering_status"
 PAGE_ROWS = 50
+SUGGESTED = 20
+"""Names that a field for a table suggests."""
+MAX_TEXT = 200
+"""Characters of a search."""
 COLUMNS = (
     *("database_name", "table_name", "status", "paused", "lag_ms", "freshness_ms", "freshness_deadline", "pending_records"),
     *("last_tiered_time", "status_reason", "error_class", "error_retryable", "last_error", "next_action", "observed_time"),
@@ -54,7 +58,7 @@ class Search:
         """Returns the choice in the parameters of an address."""
         state, promise, sort = (parameters.get(name, "") for name in ("state", "promise", "sort"))
         return Search(
-            parameters.get("q", "").strip()[:200],
+            parameters.get("q", "").strip()[:MAX_TEXT],
             state if state in LASTING else "",
             promise if promise in PROMISES else "",
             parameters.get(PERSON) == "yes",
@@ -86,11 +90,21 @@ class Search:
 
 
 def named(text: str) -> Condition:
-    """Returns the condition for names that contain the text. `a.b` is the end of a database's name and the beginning of a table's."""
+    """Returns the condition for names that contain the text, in upper or lower case.
+
+    `a.b` is the end of a database's name and the beginning of a table's.
+    """
     database, dot, table = text.partition(".")
     if not dot:
-        return AnyOf(tuple(Filter(column, Operator.CONTAINS, (text,)) for column in ("database_name", "table_name")))
-    return AllOf((Filter("database_name", Operator.ENDS_WITH, (database,)), Filter("table_name", Operator.STARTS_WITH, (table,))))
+        return AnyOf(tuple(contains(column, text) for column in ("database_name", "table_name")))
+    parts = (("database_name", Operator.ENDS_WITH, database), ("table_name", Operator.STARTS_WITH, table))
+    return AllOf(tuple(Filter(column, operator, (part,), ignores_case=True) for column, operator, part in parts))
+
+
+def table_names(reader: Reader, text: str) -> list[str]:
+    """Returns the first names of tables that match what a reader has typed so far. Raises the errors of the service."""
+    query = Query(STATUS_TABLE, ("database_name", "table_name"), (named(text),) if text else (), _NAMES, SUGGESTED)
+    return [f"{row['database_name']}.{row['table_name']}" for row in reader.rows(query)]
 
 
 _NOT_RETRIED = AnyOf((Filter("error_retryable", Operator.IS_NULL), equal("error_retryable", False)))

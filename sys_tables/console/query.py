@@ -20,6 +20,11 @@ def equal(column: str, value: Value) -> Filter:
     return Filter(column, Operator.EQUAL, (value,))
 
 
+def contains(column: str, text: str) -> Filter:
+    """Returns the condition that a column contains a text, in upper or lower case."""
+    return Filter(column, Operator.CONTAINS, (text,), ignores_case=True)
+
+
 def newest_first(*columns: str) -> tuple[Order, ...]:
     """Returns the order by columns, each with its largest value first."""
     return tuple(Order(column, descending=True, nulls_first=False) for column in columns)
@@ -84,6 +89,8 @@ def condition_sql(condition: Condition) -> str:
             return f"{column} {operator.value}"
         case Filter(column, Operator.IN, values):
             return f"{column} IN ({', '.join(map(literal_sql, values))})"
+        case Filter(column, operator, (str() as text,), True) if operator in _FUNCTIONS:
+            return f"{_FUNCTIONS[operator]}(lower({column}), {literal_sql(text.lower())})"
         case Filter(column, operator, (value,)) if operator in _FUNCTIONS:
             return f"{_FUNCTIONS[operator]}({column}, {literal_sql(value)})"
         case Filter(column, operator, (value,)):

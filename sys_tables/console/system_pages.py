@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sys_tables.console.pages import Pages
-from sys_tables.console.query import Query, newest_first
+from sys_tables.console.query import Query, contains, newest_first
 from sys_tables.console.reader import FilledPanel, Panel, Reader, page_number
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.registry import Registry
-from tiering.model.reading.conditions import Condition, Filter, Operator
+from tiering.model.reading.conditions import Condition
 
 PAGE_ROWS = 100
 
@@ -41,7 +41,7 @@ class TableSearch:
 
     def query(self, table: SystemTable) -> Query:
         """Returns the read of all pages."""
-        where: tuple[Condition, ...] = (Filter(self.column, Operator.CONTAINS, (self.text,)),) if self.column and self.text else ()
+        where: tuple[Condition, ...] = (contains(self.column, self.text),) if self.column and self.text else ()
         return Query(table.name, tuple(table.schema.names), where, newest_first(*table.newest_first), PAGE_ROWS)
 
 

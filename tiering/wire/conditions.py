@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tiering.errors import InvalidArgument
 from tiering.model.names import check_length
-from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
+from tiering.model.reading.conditions import TEXT_OPERATORS, AllOf, AnyOf, Condition, Filter, Not, Operator
 from tiering.model.sql_types import Day, Instant, Value
 from tiering.rpc.v1 import common_pb2 as pb
 from tiering.wire.procedure_calls import literal_from_pb, literal_to_pb
@@ -36,7 +36,8 @@ class ConditionReader:
         name = operators.Name(message.operator) if message.operator in operators.values() else str(message.operator)
         if name not in Operator.__members__:
             raise InvalidArgument(f"the filter on {message.column!r} has the unknown operator {name}")
-        return Filter(message.column, Operator[name], tuple(_value(literal) for literal in message.values))
+        operator, values = Operator[name], tuple(_value(literal) for literal in message.values)
+        return Filter(message.column, operator, values, message.ignore_case and operator in TEXT_OPERATORS)
 
     def condition(self, message: pb.Condition, depth: int = _DEEPEST) -> Condition:
         """Returns the condition. Raises InvalidArgument for one that is empty or nested too deep, InvalidName."""
@@ -73,9 +74,11 @@ class ConditionReader:
 def condition_to_pb(condition: Condition) -> pb.Condition:
     """Returns the message of a condition."""
     match condition:
-        case Filter(column, operator, values):
+        case Filter(column, operator, values, ignores_case):
             operator_value = pb.Filter.Operator.Value(operator.name)
-            return pb.Condition(filter=pb.Filter(column=column, operator=operator_value, values=map(_literal, values)))
+            return pb.Condition(
+                filter=pb.Filter(column=column, operator=operator_value, values=map(_literal, values), ignore_case=ignores_case)
+            )
         case AllOf(parts):
             return pb.Condition(all=pb.Conditions(conditions=map(condition_to_pb, parts)))
         case AnyOf(parts):

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sys_tables.console.overview import named
-from sys_tables.console.query import Query, equal, newest_first
+from sys_tables.console.query import Query, contains, equal, newest_first
 from sys_tables.console.reader import Panel
 from sys_tables.declare.scan import Order
-from tiering.model.reading.conditions import AnyOf, Condition, Filter, Operator
+from tiering.model.reading.conditions import AnyOf, Condition
 from tiering.model.rounds import RoundState
 from tiering.model.tierers import TiererState
 
@@ -23,7 +23,7 @@ MAX_TEXT = 200
 
 @dataclass(frozen=True)
 class Field:
-    """One filter. With `values`, a reader chooses one of them; otherwise a column contains the text that a reader writes."""
+    """One filter. With `values`, a reader chooses one of them; otherwise a column contains the text that a reader writes, in any case."""
 
     parameter: str
     label: str
@@ -41,7 +41,7 @@ class Field:
             return equal(self.columns[0], text)
         if self.columns == TABLE_COLUMNS:
             return named(text)
-        conditions = tuple(Filter(column, Operator.CONTAINS, (text,)) for column in self.columns)
+        conditions = tuple(contains(column, text) for column in self.columns)
         return conditions[0] if len(conditions) == 1 else AnyOf(conditions)
 
 

@@ -19,7 +19,7 @@ from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from sys_tables.registry import default_registry
 
-NO_PAGES = ("changes",)
+NO_PAGES = ("changes", "table_names")
 """Routes that are read by scripts alone."""
 AXE = Axe()
 

@@ -88,11 +88,18 @@ def test_pages_follow_each_other_without_a_gap_to_the_last_one(page: Page) -> No
 
 def test_a_search_finds_one_table_of_all(page: Page) -> None:
     page.goto("/")
-    page.get_by_role("searchbox", name="Name").fill("t04321")
+    page.get_by_role("combobox", name="Name", exact=True).fill("t04321")
     page.keyboard.press("Enter")
     expect(page.locator(".cards tbody th a")).to_have_text(["d21.t04321"])
     page.get_by_role("link", name="Show all").click()
     expect(page.locator(".cards tbody th a")).to_have_count(PAGE_ROWS)
+
+
+def test_a_field_for_a_table_suggests_names_that_contain_its_text(page: Page) -> None:
+    page.goto("/actions/pause_tiering")
+    page.get_by_label("table (required)").press_sequentially("T0432")
+    expect(page.locator("#table-names option")).to_have_count(10)
+    assert page.locator("#table-names option").first.get_attribute("value") == "d20.t04320"
 
 
 def test_a_click_on_a_heading_sorts_all_tables_in_the_service(page: Page) -> None:

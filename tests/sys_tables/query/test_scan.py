@@ -161,6 +161,14 @@ def test_a_piece_of_text_is_taken_literally_and_never_matches_null() -> None:
     assert texts_where(rows, Filter("text", Operator.STARTS_WITH, (None,))) == []
 
 
+def test_a_piece_of_text_may_match_in_upper_and_lower_case() -> None:
+    rows = rows_of("Strasse", "STRASSE", "ÄRGER", None)
+    for operator, piece in ((Operator.STARTS_WITH, "sT"), (Operator.ENDS_WITH, "Se"), (Operator.CONTAINS, "RASS")):
+        assert texts_where(rows, Filter("text", operator, (piece,), ignores_case=True)) == ["Strasse", "STRASSE"]
+    assert texts_where(rows, Filter("text", Operator.CONTAINS, ("ärg",), ignores_case=True)) == ["ÄRGER"]
+    assert texts_where(rows, Not(Filter("text", Operator.CONTAINS, ("E",), ignores_case=True))) == []
+
+
 def test_an_empty_list_holds_nothing() -> None:
     assert texts_where(rows_of("a", None), Filter("text", Operator.IN)) == []
 

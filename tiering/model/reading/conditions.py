@@ -25,13 +25,17 @@ class Operator(Enum):
     CONTAINS = "LIKE '%x%'"
 
 
+TEXT_OPERATORS = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
+
+
 @dataclass(frozen=True)
 class Filter:
-    """`column operator values`."""
+    """`column operator values`. With `ignores_case` one of TEXT_OPERATORS compares in lower case."""
 
     column: str
     operator: Operator
     values: tuple[Value, ...] = ()
+    ignores_case: bool = False
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def _filtered(condition: Filter, source: Columns, schema: pa.Schema) -> Truth:
         return _all(len(values), None)
     if operator in _TEXT:
         assert isinstance(literal, str)
-        return _TEXT[operator](values, literal)
+        return _TEXT[operator](pc.utf8_lower(values), literal.lower()) if condition.ignores_case else _TEXT[operator](values, literal)
     return _compared(values, operator, literal)
 
 

@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator, columns_of
+from tiering.model.reading.conditions import TEXT_OPERATORS, AllOf, AnyOf, Condition, Filter, Not, Operator, columns_of
 from tiering.model.reading.matching import AnyArray, truth
 from tiering.model.sql_types import BIGINTS, Day, Instant, Value
 
-_TEXT = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
 _NULLNESS = (Operator.IS_NULL, Operator.IS_NOT_NULL)
 _WHOLE_UNITS = ("s", "ms", "us")
 """Units of times that are whole numbers of microseconds. Spark has no finer times."""
@@ -76,7 +75,7 @@ def _is_exact(condition: Condition, schema: pa.Schema) -> bool:
 def _is_exact_filter(operator: Operator, values: Sequence[Value], kind: pa.DataType) -> bool:
     if operator in _NULLNESS:
         return True
-    if operator in _TEXT:
+    if operator in TEXT_OPERATORS:
         return pa.types.is_string(kind) and len(values) == 1 and isinstance(values[0], str)
     has_count = bool(values) if operator is Operator.IN else len(values) == 1
     return has_count and all(value is None or fits(value, kind) for value in values)

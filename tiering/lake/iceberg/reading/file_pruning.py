@@ -110,7 +110,7 @@ def _predicate(condition: Filter, field: NestedField, source: pa.DataType) -> Bo
         is_real = isinstance(field.field_type, DoubleType)
         if operator is Operator.IN:
             predicate = _MAKE.In(name, literals)
-        elif operator is Operator.STARTS_WITH and isinstance(field.field_type, StringType):
+        elif operator is Operator.STARTS_WITH and isinstance(field.field_type, StringType) and not condition.ignores_case:
             predicate = _MAKE.StartsWith(name, literals[0])
         elif operator in _COMPARED and (not is_real or operator is Operator.EQUAL or operator in _BELOW):
             predicate = _COMPARED[operator](name, literals[0])
