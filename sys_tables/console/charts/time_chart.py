@@ -17,22 +17,27 @@ WIDTH, HEIGHT = 640, 160
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart, with a value for each of its times. `style` is the class of the line in console.css."""
+    """A line of a chart, with a value for each of its times; None = unknown. `style` is the class of the line in console.css."""
 
     name: str
-    values: Sequence[float]
+    values: Sequence[float | None]
     style: str
 
 
 @dataclass(frozen=True)
 class TimeChart:
-    """A chart with at least one time, in their order. `label` says in words what it shows. `unit` is ms for durations, otherwise a noun."""
+    """A chart with at least one time, in their order. `label` says in words what it shows.
+
+    `unit` is ms for durations, otherwise a noun, or empty. With `joins_gaps`, a line connects its values across
+    unknown ones; otherwise it has a gap there.
+    """
 
     label: str
     unit: str
     at: Sequence[datetime]
     lines: Sequence[Line]
     has_bars: bool = False
+    joins_gaps: bool = False
     width = WIDTH
     height = HEIGHT
 
@@ -41,26 +46,43 @@ class TimeChart:
         """Returns the points as JSON: times in seconds since the epoch."""
         lines = [{"name": line.name, "style": line.style, "values": list(line.values)} for line in self.lines]
         times = [to_milliseconds(at) / 1_000 for at in self.at]
-        return json.dumps({"unit": self.unit, "hasBars": self.has_bars, "times": times, "lines": lines})
+        return json.dumps({"unit": self.unit, "hasBars": self.has_bars, "joinsGaps": self.joins_gaps, "times": times, "lines": lines})
 
     @property
     def highest(self) -> float:
         """Returns the largest value, at least 1."""
-        return max(1, *(value for line in self.lines for value in line.values))
+        return max(1, *self._values())
 
     @property
-    def highest_text(self) -> str:
-        """Returns the largest value with its unit."""
-        return short_duration(round(self.highest)) if self.unit == "ms" else f"{self.highest:,.0f} {self.unit}"
+    def lowest(self) -> float:
+        """Returns the smallest value, at most 0."""
+        return min(0, *self._values())
+
+    @property
+    def range_text(self) -> str:
+        """Returns the range of values, with their unit."""
+        return f"up to {self._text(self.highest)}" if self.lowest == 0 else f"{self._text(self.lowest)} to {self._text(self.highest)}"
+
+    def _text(self, value: float) -> str:
+        return short_duration(round(value)) if self.unit == "ms" else f"{value:,.0f} {self.unit}".strip()
+
+    def _values(self) -> list[float]:
+        return [value for line in self.lines for value in line.values if value is not None] or [0]
 
     def x(self, at: datetime) -> float:
         """Returns the place of a time in the picture."""
         return round(WIDTH * (at - self.at[0]) / max(self.at[-1] - self.at[0], timedelta(milliseconds=1)), 1)
 
-    def points(self, line: Line) -> str:
-        """Returns the points of a line in the picture."""
-        heights = (HEIGHT * (1 - value / self.highest) for value in line.values)
-        return " ".join(f"{self.x(at)},{height:.1f}" for at, height in zip(self.at, heights, strict=True))
+    def points(self, line: Line) -> list[str]:
+        """Returns the points of each part of a line in the picture. A part of one point has it twice, so that it is drawn."""
+        parts: list[list[str]] = [[]]
+        for at, value in zip(self.at, line.values, strict=True):
+            if value is not None:
+                height = HEIGHT * (self.highest - value) / (self.highest - self.lowest)
+                parts[-1].append(f"{self.x(at)},{height:.1f}")
+            elif parts[-1] and not self.joins_gaps:
+                parts.append([])
+        return [" ".join(part if len(part) > 1 else part * 2) for part in parts if part]
 
     def bars(self, line: Line) -> list[tuple[float, float]]:
         """Returns the place and the height of each bar of a line in the picture; bars of 0 are left out."""

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from sys_tables.console.pages import Pages
 from sys_tables.console.signing_in import Session
 from sys_tables.console.sql.examples import examples
+from sys_tables.console.sql.line_chart import line_chart
 from sys_tables.console.sql.runner import MAX_ROWS, SqlAnswer, StatementRunner
 from sys_tables.console.sql.statements import MAX_CHARACTERS
 from tiering.errors import LakewardError, ServiceUnreachable, Unauthenticated
@@ -55,7 +56,8 @@ class SqlPage:
         if statement:
             try:
                 answer = await self._answer(request.state.session, statement)
-                content |= {"answer": answer, "bars": bars(answer) if shown_as == CHART else ()}
+                chart = line_chart(answer) if shown_as == CHART else None
+                content |= {"answer": answer, "line_chart": chart, "bars": bars(answer) if shown_as == CHART and chart is None else ()}
             except (ServiceUnreachable, Unauthenticated):
                 raise
             except LakewardError as error:

@@ -26,14 +26,19 @@ function drawCharts() {
 
 function draw(figure, chart, width, colour) {
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
-  const lines = chart.lines.map(({ name, style }) => ({
+  const looks = (style) => {
+    const line = figure.querySelector(`:scope > svg polyline.${style}`);
+    return line ? getComputedStyle(line) : null;
+  };
+  const lines = chart.lines.map(({ name, style, values }) => ({
     label: name,
     value: (_, value) => withUnit(value, chart.unit),
-    stroke: colour(style === "limit" ? "--bad" : "--busy"),
+    stroke: looks(style)?.stroke ?? colour("--busy"),
     fill: chart.hasBars ? colour("--busy") : undefined,
-    dash: style === "limit" ? [6, 4] : undefined,
+    dash: looks(style)?.strokeDasharray.match(/[\d.]+/g)?.map(Number),
+    spanGaps: chart.joinsGaps,
     paths: chart.hasBars ? uPlot.paths.bars({ size: [0.9], align: 1 }) : undefined,
-    points: { show: false },
+    points: { show: values.includes(null) && !chart.joinsGaps },
   }));
   const canvas = document.createElement("div");
   canvas.dataset.own = "chart";
@@ -45,7 +50,7 @@ function draw(figure, chart, width, colour) {
     height: 190,
     series: [{ label: "time", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }, ...lines],
     axes: [{ ...axis }, { ...axis, size: 70, values: (_, marks) => marks.map((mark) => withUnit(mark, chart.unit)) }],
-    scales: { y: { range: (_, __, highest) => [0, highest > 0 ? highest * 1.1 : 1] } },
+    scales: { y: { range: (_, lowest, highest) => [Math.min(0, lowest * 1.1), highest > 0 ? highest * 1.1 : 1] } },
   }, [chart.times, ...chart.lines.map((line) => line.values)], canvas);
 }
 

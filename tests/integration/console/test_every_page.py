@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -42,6 +43,19 @@ def faults_of(page: Page) -> list[str]:
     faults = [f"{violation['id']}: {[node['target'] for node in violation['nodes'][:3]]}" for violation in violations]
     is_wider = page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
     return faults + (["wider than the screen"] if is_wider else [])
+
+
+LINES = "SELECT TIMESTAMP '2026-11-01 00:00:00' + INTERVAL 1 DAY * n AS at, n - 2 AS a, nullif(n, 2) AS b, 3 * n AS c FROM range(5) AS t(n)"
+
+
+def test_a_chart_of_lines_is_drawn_over_its_picture(browser: Browser, started: Console) -> None:
+    page = started.signed_in(browser, viewport={"width": 1280, "height": 900})
+    problems = problems_of(page)
+    page.goto("/sql?" + urlencode({"statement": LINES, "as": "chart"}))
+    expect(page.locator("figure.chart canvas")).to_be_visible()
+    expect(page.locator(".u-legend")).to_contain_text("abc")
+    screenshot(page, "sql-lines")
+    assert faults_of(page) + problems == []
 
 
 @pytest.mark.parametrize(("scheme", "width", "every_form"), [("light", 1280, True), ("dark", 390, False)])

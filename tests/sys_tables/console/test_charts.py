@@ -54,8 +54,8 @@ def miss(deadline: datetime, minutes: float) -> dict[str, Any]:
 
 def test_a_picture_has_the_points_of_its_chart() -> None:
     chart = TimeChart("a chart", "ms", [NOON, NOON + MINUTE, NOON + 2 * MINUTE], [Line("lag", [0, 30_000, 60_000], "value")])
-    assert chart.points(chart.lines[0]) == f"0.0,{HEIGHT}.0 {WIDTH / 2},{HEIGHT / 2} {WIDTH}.0,0.0"
-    assert chart.highest_text == "1 min"
+    assert chart.points(chart.lines[0]) == [f"0.0,{HEIGHT}.0 {WIDTH / 2},{HEIGHT / 2} {WIDTH}.0,0.0"]
+    assert chart.range_text == "up to 1 min"
     data = json.loads(chart.data)
     assert [time - data["times"][0] for time in data["times"]] == [0, 60, 120]
     assert data["lines"] == [{"name": "lag", "style": "value", "values": [0, 30_000, 60_000]}]
@@ -63,7 +63,16 @@ def test_a_picture_has_the_points_of_its_chart() -> None:
 
 def test_a_chart_of_one_time_without_values_can_be_drawn() -> None:
     chart = TimeChart("a chart", "rows", [NOON], [Line("rows", [0], "value")], has_bars=True)
-    assert (chart.points(chart.lines[0]), chart.bars(chart.lines[0]), chart.highest_text) == (f"0.0,{HEIGHT}.0", [], "1 rows")
+    point = f"0.0,{HEIGHT}.0"
+    assert (chart.points(chart.lines[0]), chart.bars(chart.lines[0]), chart.range_text) == ([f"{point} {point}"], [], "up to 1 rows")
+
+
+def test_a_line_has_gaps_where_its_value_is_unknown_and_a_scale_below_zero_where_it_is_negative() -> None:
+    times, line = [NOON + number * MINUTE for number in range(4)], Line("x", [10, None, -10, 0], "value")
+    first, rest = "0.0,0.0 0.0,0.0", f"426.7,{HEIGHT}.0 {WIDTH}.0,{HEIGHT / 2}"
+    assert TimeChart("a chart", "", times, [line]).points(line) == [first, rest]
+    assert TimeChart("a chart", "", times, [line], joins_gaps=True).points(line) == [f"0.0,0.0 {rest}"]
+    assert TimeChart("a chart", "", times, [line]).range_text == "-10 to 10"
 
 
 def test_equal_neighbours_of_a_strip_are_one_part() -> None:

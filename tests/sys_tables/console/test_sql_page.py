@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,10 +20,12 @@ from starlette.testclient import TestClient
 
 from support.repository import ROOT
 from support.services.guarded_service import GuardedService
+from support.worlds.memory_coordinator import NOON
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.signing_in import Session
 from sys_tables.console.sql.child import ConsoleRows, answered, refused_functions
 from sys_tables.console.sql.examples import examples
+from sys_tables.console.sql.line_chart import MAX_LINES, line_chart
 from sys_tables.console.sql.page import SqlPage, bars
 from sys_tables.console.sql.runner import MAX_ROWS, SqlAnswer, StatementRunner
 from sys_tables.console.sql.statements import MAX_CHARACTERS, checked
@@ -313,6 +316,45 @@ def test_a_statement_is_text_on_the_page_and_its_link_has_no_secret(signed_in: B
     assert ("<script>alert" in page.text, "&lt;script&gt;alert(1)" in page.text) == (False, True)
     [link] = re.findall(r'<a href="([^"]+)">Link to this statement', page.text)
     assert set(re.findall(r"[?;&](\w+)=", html.unescape(link))) == {"statement", "as"}
+
+
+def day(number: int) -> str:
+    return f"2026-11-{number:02}"
+
+
+def test_numbers_over_time_are_lines() -> None:
+    rows = [[NOON + timedelta(minutes=1), 2, 5], [NOON, 1, None], [None, 7, 7]]
+    chart = line_chart(SqlAnswer(["at", "plan_ms", "read_ms"], rows, False))
+    assert chart is not None
+    assert [(line.name, line.values) for line in chart.lines] == [("plan_ms", [1, 2]), ("read_ms", [None, 5])]
+    assert (chart.at, chart.unit, chart.joins_gaps) == ([NOON, NOON + timedelta(minutes=1)], "ms", False)
+    assert chart.label == "2 rows over time: plan_ms; read_ms. 1 rows without a time are left out"
+
+
+def test_each_value_of_a_text_column_is_a_line_and_ids_are_none() -> None:
+    rows = [[day(number), state, f"round-{number}-{state}", number] for number in (1, 2) for state in ("FAILED", "SUCCEEDED")]
+    chart = line_chart(SqlAnswer(["day", "state", "round_id", "rounds"], rows, False))
+    assert chart is not None
+    assert [(line.name, line.values) for line in chart.lines] == [("FAILED", [1, None, 2, None]), ("SUCCEEDED", [None, 1, None, 2])]
+    assert (chart.at[0], chart.joins_gaps) == (datetime(2026, 11, 1, tzinfo=UTC), True)
+    many = line_chart(SqlAnswer(["day", "n", "v"], [[day(number), f"{name}", 1] for number in (1, 2) for name in range(9)], False))
+    assert many is not None
+    assert (len(many.lines), many.label.endswith(". 3 further lines are left out")) == (MAX_LINES, True)
+
+
+@pytest.mark.parametrize(
+    "rows", [[["a", 1], ["b", 2]], [[NOON, 1], [NOON, 2]], [[NOON, "x"], [NOON + timedelta(1), "y"]], [["2026-11-99", 1], [day(1), 1]], []]
+)
+def test_an_answer_without_numbers_over_time_has_no_lines(rows: list[list[Any]]) -> None:
+    assert line_chart(SqlAnswer(["a", "b"], rows, False)) is None
+
+
+def test_the_page_draws_lines_without_scripts_and_has_their_rows(signed_in: Browser) -> None:
+    statement = "SELECT timestamp '2026-11-01 00:00:00' + INTERVAL 1 DAY * n AS at, '<b>' AS name, n AS `values` FROM range(3) AS t(n)"
+    page = signed_in("olga").get("/sql?" + urlencode({"statement": statement, "as": "chart"})).text
+    assert page.count('<polyline class="series-1" points="') == 1, text_of(page)
+    assert ("3 rows over time: &lt;b&gt;." in page, "<b>" in page) == (True, False)
+    assert '<td class="number">2</td>' in page
 
 
 def test_a_number_for_each_row_is_a_chart() -> None:
