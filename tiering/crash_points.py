@@ -23,6 +23,9 @@ AFTER_ACK = "after_ack"
 IN_ROUND = (IN_SPLIT, AFTER_FILES, BEFORE_FENCE, AFTER_FENCE, AFTER_LAKE_COMMIT, AFTER_ACK)
 """The points of a round, in its order. IN_SPLIT is where the split runs: in the tierer, or in an executor's Python worker."""
 
+AFTER_DEAD_LETTERS = "after_dead_letters"
+"""A round has appended its dead letters to their table, and has not sent its commit."""
+
 UPKEEP_PLANNED = "upkeep_planned"
 IN_REWRITE = "in_rewrite"
 AFTER_REWRITES = "after_rewrites"

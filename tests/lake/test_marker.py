@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiering.errors import LakeUnavailable, MarkerCorrupt
 from tiering.lake import marker as codec
-from tiering.lake.marker import Marker, TieredRange, decode, encode, next_left_out, next_skipped
+from tiering.lake.marker import Marker, TieredRange, decode, encode, next_dead_letters, next_left_out, next_skipped
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import merged
 from tiering.model.tables import BucketKey
@@ -58,6 +58,11 @@ MARKERS = st.builds(
         st.dictionaries(OFFSETS, st.none() | st.text(max_size=20), min_size=1, max_size=4).map(
             lambda records: dict(sorted(records.items()))
         ),
+        max_size=4,
+    ),
+    dead_letters=st.dictionaries(
+        st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
+        st.lists(OFFSETS, min_size=1, max_size=4, unique=True).map(lambda offsets: tuple(sorted(offsets))),
         max_size=4,
     ),
     left_out=st.dictionaries(
@@ -267,3 +272,10 @@ def test_a_marker_of_an_older_version_names_left_out_records_without_traces() ->
     assert document.pop("skipped_traces") == [[None, [0, 3, "trace"]]]
     older = decode({codec.ROUND_ID_KEY: "r", codec.PLAIN_KEY: json.dumps(document)}, lambda path: b"")
     assert older == replace(marker, skipped={bucket: {3: None, 5: None}})
+
+
+def test_a_record_that_is_not_skipped_any_more_is_no_dead_letter() -> None:
+    bucket, other = BucketKey(None, 0), BucketKey(None, 1)
+    skipped = {bucket: {3: "a", 5: None, 9: None}}
+    assert next_dead_letters({bucket: (3, 4), other: (1,)}, {bucket: [5]}, skipped) == {bucket: (3, 5)}
+    assert next_dead_letters({}, {}, skipped) == {}

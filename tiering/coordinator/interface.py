@@ -23,6 +23,7 @@ from tiering.model.leases import KvSnapshotLease
 from tiering.model.option import EffectiveOption
 from tiering.model.reading.matching import Columns
 from tiering.model.reading.open_reads import OpenRead
+from tiering.model.refused_records import DeadLetterRow
 from tiering.model.splits import SplitStatus
 from tiering.model.status import TableStatus
 from tiering.model.tables import Partition, TableInfo, TablePath
@@ -120,6 +121,9 @@ class CoordinatorView(NamesView, Protocol):
 
     def buckets(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[BucketStatus]:
         """Yields how far the lake is with each bucket, by path, partition and bucket. Exact names narrow the result."""
+
+    def dead_letters(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[DeadLetterRow]:
+        """Yields the dead letters, by path, partition, bucket and offset. Reads the dead-letter tables. Exact names narrow the result."""
 
     def lake_health(
         self, database_name: str | None = None, table_name: str | None = None, names: CatalogNames | None = None

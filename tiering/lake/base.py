@@ -22,6 +22,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from tiering.lake.dead_letters.letter import DeadLetter
 from tiering.lake.foreign import ForeignWalk
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import Proofs, continued
@@ -169,6 +170,8 @@ class WriteResult:
     """The `proof.row_checksum` of its records, if the table has a clean layout."""
     empty: tuple[Run, ...] = ()
     """For a log table of a clean layout, its offsets without a record."""
+    dead_letters: tuple[DeadLetter, ...] = ()
+    """The records of its range that were put aside, because the lake cannot hold them."""
 
 
 @dataclass(frozen=True)

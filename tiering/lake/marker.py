@@ -11,6 +11,7 @@ markers have equal text. Optional keys, in the same form:
     proofs           [bucket, since, rows, checksum, chain, ranges without rows, bucket, ...], for a clean layout
     skipped          [bucket, offset, bucket, offset, ...], after `CALL sys.skip_record`
     skipped_traces   [bucket, offset, trace, ...], for skipped records with a trace
+    dead_letters     [bucket, offset, ...], the skipped records that rounds put aside (`lake.dead_letters`)
     left_out         [bucket, start, stop, bucket, start, stop, ...], after `CALL sys.reconcile_lake(..., 'accept')` of a log that was cut
     archives         a list of partition ids, for a partitioned primary-key table
     backfills        a list of `Backfill.to_plain`, after `CALL sys.backfill_table`
@@ -54,6 +55,8 @@ _PROOF_LENGTH = 5
 
 LeftOut = Mapping[BucketKey, Sequence[Run]]
 """Ranges of records `[start, stop)` by bucket, in order."""
+DeadLetters = Mapping[BucketKey, Sequence[int]]
+"""Offsets of dead letters by bucket, in order."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ class Marker:
     proofs: Mapping[BucketKey, BucketProof] = field(default_factory=dict)
     """For a table with a clean layout, what rounds wrote to each bucket. A bucket without a proof cannot be proved by the marker."""
     skipped: SkippedRecords = field(default_factory=dict)
-    """Records below `tiered` that `CALL sys.skip_record` left out, in order of their offsets. The lake rightly lacks them."""
+    """Records below `tiered` that `CALL sys.skip_record` or a round left out, in order of their offsets. The lake rightly lacks them."""
+    dead_letters: DeadLetters = field(default_factory=dict)
+    """The records in `skipped` that rounds put aside, because the lake cannot hold them."""
     left_out: LeftOut = field(default_factory=dict)
     """Ranges of records below `tiered` that an `accept` left out, because neither the log nor the lake had them any more."""
     archives: frozenset[int] | None = None
@@ -159,6 +164,7 @@ def _to_json(marker: Marker) -> str:
         "skipped": _grouped((bucket, offset) for bucket, offset, _ in skipped),
         # A key of its own, because older versions read `skipped` as offsets only.
         "skipped_traces": _grouped((bucket, offset, trace) for bucket, offset, trace in skipped if trace is not None),
+        "dead_letters": _grouped((bucket, offset) for bucket, offsets in marker.dead_letters.items() for offset in offsets),
         "left_out": _grouped((bucket, *run) for bucket, runs in marker.left_out.items() for run in runs),
     }
     document |= {key: groups for key, groups in optional.items() if groups}
@@ -194,6 +200,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             traces={bucket: _text(trace) for bucket, (trace,) in _entries(document.get("traces", []), 1)},
             proofs={bucket: _proof(*values) for bucket, values in _entries(document.get("proofs", []), _PROOF_LENGTH)},
             skipped=_skipped(document.get("skipped", []), document.get("skipped_traces", [])),
+            dead_letters=_dead_letters(document.get("dead_letters", [])),
             left_out=_left_out(document.get("left_out", [])),
             archives=frozenset(map(_number, document["archives"])) if "archives" in document else None,
             backfills=tuple(map(Backfill.of_plain, document.get("backfills", []))),
@@ -234,6 +241,13 @@ def _skipped(
     return dict(skipped)
 
 
+def _dead_letters(groups: list[tuple[int | None, list[Any]]]) -> DeadLetters:
+    letters: dict[BucketKey, list[int]] = defaultdict(list)
+    for bucket, (offset,) in _entries(groups, 1):
+        letters[bucket].append(_number(offset))
+    return {bucket: tuple(offsets) for bucket, offsets in letters.items()}
+
+
 def _left_out(groups: list[tuple[int | None, list[Any]]]) -> dict[BucketKey, tuple[Run, ...]]:
     left_out: dict[BucketKey, list[Run]] = defaultdict(list)
     for bucket, (start, stop) in _entries(groups, 2):
@@ -269,6 +283,15 @@ def next_skipped(
         if earlier or now:
             after[bucket] = {offset: now.get(offset) or earlier.get(offset) for offset in sorted({*earlier, *now})}
     return after
+
+
+def next_dead_letters(before: DeadLetters, now: DeadLetters, skipped: SkippedRecords) -> dict[BucketKey, tuple[int, ...]]:
+    """Returns `Marker.dead_letters` of a marker with these `skipped` records. `before` is the base's; `now`: those that a round put aside.
+
+    A record that a marker does not skip any more is no dead letter.
+    """
+    letters = {bucket: {*before.get(bucket, ()), *now.get(bucket, ())} & offsets.keys() for bucket, offsets in skipped.items()}
+    return {bucket: tuple(sorted(offsets)) for bucket, offsets in letters.items() if offsets}
 
 
 def _proof(since: object, rows: object, checksum: object, chain: object, empty: object) -> BucketProof:

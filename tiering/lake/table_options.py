@@ -29,6 +29,8 @@ HIDDEN_VALUE = "***"
 LEAST_MAX_AGE_MS = 60_000
 """Lower bound of the age. With a shorter one, a statement that just began could lose the snapshot that it reads."""
 MAX_MIN_COUNT = 100_000
+MAX_DEAD_LETTERS_PER_HOUR = 10_000
+"""Upper bound of the option. The marker of every later commit, and every assignment, names all records that were put aside."""
 
 _PUBLIC_NAMES = (BUCKET_KEY, BUCKET_NUM, COMMENT)
 LAKE_CATALOG_PROPERTY = re.compile(r"table\.datalake\.(iceberg|paimon|lance|hudi)\.")
@@ -56,6 +58,13 @@ class OnDropColumn(StrEnum):
 
     KEEP = "keep"
     DROP = "drop"
+
+
+class OnBadRecord(StrEnum):
+    """The effect of a record that the lake cannot hold."""
+
+    STOP = "stop"
+    DEAD_LETTER = "dead-letter"
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,16 @@ def _min_count(text: str, name: str) -> int:
     return count
 
 
+def _dead_letters_per_hour(text: str, name: str) -> int:
+    digits = text.strip()
+    count = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+    if not 1 <= count <= MAX_DEAD_LETTERS_PER_HOUR:
+        raise InvalidArgument(
+            f"the option {name} is {digits[:60]!r}", hint=f"It is a number of records, 1 to {MAX_DEAD_LETTERS_PER_HOUR:,}."
+        )
+    return count
+
+
 def _size(text: str) -> int:
     """Returns a size such as `64 mb` in bytes; 0 if the text is not a size."""
     match = _SIZE.fullmatch(text.strip().lower())
@@ -155,6 +174,10 @@ def _format(text: str, name: str) -> str:
 
 def _layout(text: str, name: str) -> Layout:
     return _chosen(Layout, text, name)
+
+
+def _on_bad_record(text: str, name: str) -> OnBadRecord:
+    return _chosen(OnBadRecord, text, name)
 
 
 def _on_drop_column(text: str, name: str) -> OnDropColumn:
@@ -226,6 +249,15 @@ ON_DROP_COLUMN = TableOption(
     "`drop` (readers no longer see it).",
     on_fluss=FlussSupport.NEVER, fluss_note="Tables of Fluss do not have it, because Fluss 0.9.1 drops no columns.",
 )
+ON_BAD_RECORD = TableOption(
+    "table.datalake.on-bad-record", OnBadRecord.STOP.value, _on_bad_record, on_fluss=FlussSupport.LAKEWARD,
+    meaning="The effect of a record that the lake cannot hold: `stop` (its bucket stops before the record) or `dead-letter` (the record is "
+    "put into the lake table `<table>__dead_letters`, and its bucket continues).",
+)
+DEAD_LETTERS_PER_HOUR = TableOption(
+    "table.datalake.dead-letters-per-hour", "100", _dead_letters_per_hour, on_fluss=FlussSupport.LAKEWARD,
+    meaning="Number of records of the table that are put aside within an hour. A bucket stops at the next one, as with `stop`.",
+)
 PARTITION = TableOption(
     "table.datalake.partition", NONE, parse_partition,
     meaning="Partition of a log table's lake table for readers, such as `day(ts), bucket(8, id)`: columns, and `years`, "
@@ -262,6 +294,8 @@ TABLE_OPTIONS: Mapping[str, TableOption[Any]] = {
         AUTO_COMPACTION,
         TARGET_FILE_SIZE,
         ON_DROP_COLUMN,
+        ON_BAD_RECORD,
+        DEAD_LETTERS_PER_HOUR,
         PARTITION,
         SORT,
         LOG_TTL,
@@ -287,7 +321,17 @@ def with_options(table: TableInfo, options: Mapping[str, str], defaults: Mapping
         snapshot_retention=snapshot_retention(effective) if AUTO_EXPIRE.of(effective) else None,
         auto_compaction=AUTO_COMPACTION.of(effective),
         target_file_bytes=TARGET_FILE_SIZE.of(effective),
+        dead_letters_per_hour=dead_letters_per_hour(effective),
     )
+
+
+def dead_letters_per_hour(options: Mapping[str, str]) -> int | None:
+    """Returns how many records of a table may be put aside within an hour; None if a bucket stops before such a record.
+
+    Raises InvalidArgument that names the option.
+    """
+    limit = DEAD_LETTERS_PER_HOUR.of(options)
+    return limit if ON_BAD_RECORD.of(options) is OnBadRecord.DEAD_LETTER else None
 
 
 def snapshot_retention(options: Mapping[str, str]) -> SnapshotRetention:

@@ -1,5 +1,7 @@
 """A record that cannot be written: its value as text, its place in a batch, and the error of the bucket that stops before it.
 
+A round can put such a record aside: `DeadLetterRow` is what `sys.dead_letters` shows of it (docs/dead-letters.md).
+
 Every caller who may know of the table can read the message of such an error, so it never holds a value of a row. The record's text is a
 field of the error (`RECORD_ID`), which only callers with SELECT on the table see.
 """
@@ -7,12 +9,16 @@ field of the error (`RECORD_ID`), which only callers with SELECT on the table se
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tiering.errors import BucketStopped
+from tiering.model.declare import INT, column
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, BucketKey, TablePath
 
 RECORD_ID = "record_text"
@@ -21,7 +27,7 @@ MAX_VALUE_CHARACTERS = 500
 """The most characters of a record's text in errors, events and answers."""
 _BEFORE_RECORD = (", in the row ", " there, ", " cannot be written (")
 """The text that precedes the record in messages of older versions."""
-_ADDED_COLUMNS = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
+ADDED_COLUMNS = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
 
 
 class UnwritableRow(Exception):
@@ -90,6 +96,12 @@ def offset_of(error: BucketStopped) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
+def reason_of(error: BucketStopped) -> str:
+    """Returns why the record of the error cannot be written, without its place; it contains no value of the record."""
+    place, stands, reason = error.message.partition(" stands at offset ")
+    return reason.partition(": ")[2] if stands else place
+
+
 def place_of(path: TablePath, bucket: BucketKey, partition_name: str | None) -> str:
     """Returns the name of a bucket for messages, such as `bucket 3 of partition eu of db.t`."""
     return f"bucket {bucket.bucket_id}" + ("" if partition_name is None else f" of partition {partition_name}") + f" of {path}"
@@ -121,7 +133,7 @@ def without_record(message: str) -> str:
 
 def text_of(row: pa.RecordBatch) -> str:
     """Returns a batch of one row as readable text of at most `MAX_VALUE_CHARACTERS`, such as `id=3, tags=[('a', 1)]`."""
-    texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name not in _ADDED_COLUMNS)
+    texts = (f"{name}={_text(row.column(index)[0])}" for index, name in enumerate(row.schema.names) if name not in ADDED_COLUMNS)
     text = ", ".join(texts)
     return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[: MAX_VALUE_CHARACTERS - 1]}…"
 
@@ -167,3 +179,32 @@ def _values_in(column: pa.Array[Any], start: int, stop: int, kind: pa.DataType) 
         return column.take(np.arange(start, stop)).cast(kind)
     except pa.ArrowInvalid:
         return None
+
+
+class DeadLetterStatus(StrEnum):
+    """The decision about a dead letter."""
+
+    WAITING = "waiting"
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True)
+class DeadLetterRow:
+    """One dead letter. The coordinator records its place; all other columns come from the lake table of the dead letters."""
+
+    database_name: str = column("Database of the table.")
+    table_name: str = column("Name of the table.")
+    partition_id: int | None = column("Id of the record's partition; NULL in a table without partitions.")
+    partition_name: str | None = column("Name of the record's partition; NULL without partitions.")
+    bucket_id: int = column("Bucket of the record.", arrow_type=INT)
+    offset: int = column("Offset of the record in the log of its bucket.")
+    status: str = column("waiting; or discarded, if a user decided that the record stays out of the lake.")
+    change_type: str | None = column(
+        "Change type of the record: +A, +I, -U or +U. NULL, as all columns below, if the lake does not answer."
+    )
+    record_time: datetime | None = column("When the record was written to the log.")
+    set_aside_time: datetime | None = column("When a round put the record aside.")
+    round_id: str | None = column("The round that put the record aside.")
+    column_name: str | None = column("Full name of the column that the lake cannot hold; NULL if the writer named none.")
+    reason: str | None = column("Why the lake cannot hold the record, without its values.")
+    record: str | None = column("The record's values as a JSON object; NULL for a caller without SELECT.")

@@ -41,6 +41,8 @@ class Assignment:
     """Buckets whose end in `recorded` was moved back, each with that end. The round replays them (`tiering.lake.foreign`)."""
     skipped: SkippedRecords = field(default_factory=dict)
     """Records that `CALL sys.skip_record` left out. The round does not read them, unless the log now has another record at the offset."""
+    dead_letters: int | None = None
+    """How many records that the lake cannot hold the round may put aside; None = a bucket stops before such a record."""
     unresolved: bool = False
     """Whether a commit request of an earlier round may still take effect."""
     backlog: AssignedBacklog = field(default_factory=AssignedBacklog)

@@ -55,6 +55,11 @@ class ChangeType(IntEnum):
     UPDATE_AFTER = 3
     DELETE = 4
 
+    @property
+    def symbol(self) -> str:
+        """The text by which SQL and Fluss's command line name the change type."""
+        return ("+A", "+I", "-U", "+U", "-D")[self]
+
 
 class TableType(StrEnum):
     """The content of a table's log: rows, or changes of rows that have a key."""
@@ -154,7 +159,8 @@ class TableInfo:
     the size of its data files; None = the lake table's own setting. `read_snapshots`: snapshots of its lake table that no commit removes,
     because open reads need them; the cluster does not know them. `kept_since`: no commit removes this snapshot or a later one,
     because reads that were opened since the assignment of a round need them; UNKNOWN_SNAPSHOT = no commit removes any; None = no round.
-    `new_layout`: the layout of a new lake table if the options name none; None = the default.
+    `new_layout`: the layout of a new lake table if the options name none; None = the default. `dead_letters_per_hour`: how many records
+    that the lake cannot hold may be put aside within an hour; None = a bucket stops before such a record.
     """
 
     table_id: int
@@ -181,6 +187,7 @@ class TableInfo:
     read_snapshots: frozenset[int] = frozenset()
     kept_since: int | None = None
     new_layout: str | None = None
+    dead_letters_per_hour: int | None = None
 
     def lake_schema(self) -> pa.Schema:
         """Returns the columns of its lake table: its own columns, then the system columns."""

@@ -21,6 +21,7 @@ _PARTS: dict[type[act.Action], str] = {
     act.RewriteFiles: "write",
     act.AbortFiles: "write",
     act.BeginCommit: "commit",
+    act.PutRecordsAside: "commit",
     act.CommitLake: "commit",
     act.Ack: "ack",
 }

@@ -139,6 +139,8 @@ class SplitTask:
     """Reads the record of the log before the split, to compare it with a record that cannot be written. None = not needed, or not
     readable.
     """
+    dead_letters: int | None = None
+    """How many records that the lake cannot hold the task may put aside; None = its bucket stops before the first of them."""
 
     @property
     def records(self) -> int:

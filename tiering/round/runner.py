@@ -20,6 +20,7 @@ from tiering.cluster.skipping import reader_without, still_skipped
 from tiering.durations import short_duration
 from tiering.errors import BucketStopped, Cancelled, KvSnapshotGone, LakeUnavailable, LakewardError, RoundStalled
 from tiering.lake.base import Committable, FileRewrite, Lake, LakeCommitter, LakeView, WriterInitContext
+from tiering.lake.dead_letters.table import PutAside, append
 from tiering.lake.maintenance import FileMerging, OldMetadata
 from tiering.lake.rules.base_check import needs_living
 from tiering.lake.rules.upkeep.small_files import in_turn, merge_budget, merging_ms
@@ -29,6 +30,7 @@ from tiering.model.rounds import Assignment, Phase, RecordedLakeSnapshot, RoundP
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import UNKNOWN_SNAPSHOT, BucketKey, SkippedRecords, TableInfo, TableType
 from tiering.planning.plan_splits import ReadableSplits, readable_splits, replaced_buckets
+from tiering.round import dead_letters
 from tiering.round.phase_times import PhaseTimer
 from tiering.round.ports import CombinedOutcome, SnapshotLeases, SplitTask, TaskOutcome, TaskRunner, Transport, WorkLimits, working_order
 from tiering.round.progress import RoundMeter
@@ -59,6 +61,7 @@ _CRASH_AFTER = {
     act.FilesMerged: crash_points.MERGED,
     act.UpkeepPlanned: crash_points.UPKEEP_PLANNED,
     act.FilesRewritten: crash_points.AFTER_REWRITES,
+    act.RecordsPutAside: crash_points.AFTER_DEAD_LETTERS,
     act.CommitSent: crash_points.AFTER_LAKE_COMMIT,
 }
 _WORK = act.RunSplits | act.MergeFiles | act.PlanUpkeep | act.RewriteFiles
@@ -243,12 +246,8 @@ class RoundRunner:
                 return act.UpkeepPlanned(self._upkeep.planned(table, base, order))
             case act.RewriteFiles(table, tasks):
                 return self._upkeep.rewritten(table, tasks, lambda: self._stopped_by)
-            case act.BeginCommit(proposed):
-                properties = world.transport.begin_lake_commit(assignment, proposed)
-                self._granted = True
-                return act.CommitGranted(properties)
-            case act.CommitLake():
-                return self._send_commit(action)
+            case act.BeginCommit() | act.PutRecordsAside() | act.CommitLake():
+                return self._commit(action)
             case act.AbortFiles(table, committable):
                 self._committer(table).abort(committable)
                 return act.FilesAborted()
@@ -265,6 +264,20 @@ class RoundRunner:
         # may land before this round's: that of an earlier round whose request was late, or of another service.
         tiered = UNKNOWN_SNAPSHOT if assignment.recorded is None else assignment.recorded.lake_snapshot_id
         return replace(table, read_snapshots=assignment.read_snapshots, kept_since=tiered)
+
+    def _commit(self, action: act.BeginCommit | act.PutRecordsAside | act.CommitLake) -> act.Event:
+        world, assignment = self._world, self._assignment
+        match action:
+            case act.BeginCommit(proposed):
+                properties = world.transport.begin_lake_commit(assignment, proposed)
+                self._granted = True
+                return act.CommitGranted(properties)
+            case act.PutRecordsAside(table, letters):
+                aside = PutAside(world.cluster.cluster_id, assignment.round_id, assignment.tiering_epoch, letters)
+                append(world.lake(table.lake_format), table, aside, world.clock, world.ids)
+                return act.RecordsPutAside()
+            case act.CommitLake():
+                return self._send_commit(action)
 
     def _send_commit(self, action: act.CommitLake) -> act.CommitSent:
         committer = self._committer(action.table)
@@ -350,6 +363,8 @@ class RoundRunner:
         stopped_records = StoppedRecords(world.cluster, action.table, self._skipped)
         try:
             outcomes = runner.run(assignment.round_id, tasks, self._limits(action), meter)
+            if over := dead_letters.over_limit(tasks, outcomes, dead_letters.remaining(assignment, action.base)):
+                outcomes = self._run_instead(action, runner, outcomes, over)
             again = self._run_again(action, runner, stopped_records.tasks_again(tasks, outcomes, plan.starts))
         except Cancelled:
             self._check_cancelled(action)  # raises the error with the reason of the cancellation
@@ -359,11 +374,22 @@ class RoundRunner:
         occupied = frozenset(task.context.bucket for task in tasks if task.context.base)
         done = replace(combined(settled(outcomes, again), stopped), occupied=occupied)
         done = stopped_records.with_traces(done, self._state.traces)
+        done = dead_letters.with_traces(world.cluster, action.table, done, self._state.traces)
         if self._stopped_by is not None and not self._granted:
             return replace(done, error=self._stopped_by, phase=Phase.WRITE)
         self._snapshots_read = True
         meter.report()
         return done
+
+    def _run_instead(
+        self, action: act.RunSplits, runner: TaskRunner, outcomes: Sequence[TaskOutcome], tasks: Mapping[int, SplitTask]
+    ) -> Sequence[TaskOutcome]:
+        """Runs tasks again, by the indexes of their outcomes, and returns all outcomes. Deletes the files of the former outcomes."""
+        results = tuple(result for index in tasks if (result := outcomes[index].result) is not None)
+        self._committer(action.table).abort(Committable(self._assignment.round_id, results))
+        within = [outcome for index, outcome in enumerate(outcomes) if index not in tasks]
+        self._meter = RoundMeter([task.expected_records for task in tasks.values()], self._world.clock.monotonic_ms, lambda reading: None)
+        return [*within, *runner.run(self._assignment.round_id, list(tasks.values()), self._limits(action), self._meter)]
 
     def _run_again(self, action: act.RunSplits, runner: TaskRunner, tasks: Sequence[SplitTask]) -> Sequence[TaskOutcome]:
         """Runs tasks with a doubtful record once more, after the other splits. The results of this run are never committed."""
@@ -395,6 +421,7 @@ class RoundRunner:
         before_log = {split.bucket: split.log_offset_of_snapshot for split in plan.snapshots}
         replaced = replaced_buckets(plan, base_moved_back=() if action.base.foreign is None else action.base.foreign.moved_back)
         ranks: Counter[BucketKey] = Counter()
+        letters = dead_letters.remaining(self._assignment, action.base)
         tasks = []
         readable = self._readable(table, plan.splits)
         for split, reader in readable.splits:
@@ -404,7 +431,9 @@ class RoundRunner:
                 table, action.lake_table_uuid, bucket, split.partition_name, self._assignment.round_id, nonce, base, bucket in replaced
             )
             expected = split.records + before_log.get(bucket, 0)
-            tasks.append(SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), expected_records=expected))
+            tasks.append(
+                SplitTask(reader, split, factory, context, ranks[bucket], snapshots.get(bucket), False, expected, dead_letters=letters)
+            )
             ranks[bucket] += 1
         first = next(iter(working_order(tasks)), None)
         return [replace(task, is_first=index == first) for index, task in enumerate(tasks)], readable.stopped.values()

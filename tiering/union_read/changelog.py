@@ -23,13 +23,6 @@ COMMIT_TIMESTAMP = pa.field("_commit_timestamp", pa.timestamp("us", tz="UTC"), n
 CHANGELOG_COLUMNS = (CHANGE_TYPE, LOG_OFFSET, COMMIT_TIMESTAMP)
 """The columns in front of the table's own."""
 
-_TEXTS = {
-    ChangeType.APPEND: "+A",
-    ChangeType.INSERT: "+I",
-    ChangeType.UPDATE_BEFORE: "-U",
-    ChangeType.UPDATE_AFTER: "+U",
-    ChangeType.DELETE: "-D",
-}
 _STORED = {CHANGE_TYPE.name: CHANGE_TYPE_COLUMN, LOG_OFFSET.name: OFFSET_COLUMN, COMMIT_TIMESTAMP.name: TIMESTAMP_COLUMN}
 """By column of the changelog, the column of `TableInfo.read_schema` that it is made of."""
 
@@ -73,8 +66,8 @@ class ChangelogRows:
 
 
 def _change_types(batch: pa.RecordBatch) -> pa.Array[Any]:
-    texts = pa.array([_TEXTS[kind] for kind in sorted(ChangeType)])
+    texts = pa.array([kind.symbol for kind in sorted(ChangeType)])
     if CHANGE_TYPE_COLUMN in batch.schema.names:
         return texts.take(batch.column(CHANGE_TYPE_COLUMN))
-    appended: pa.Array[Any] = pa.repeat(_TEXTS[ChangeType.APPEND], batch.num_rows)
+    appended: pa.Array[Any] = pa.repeat(ChangeType.APPEND.symbol, batch.num_rows)
     return appended

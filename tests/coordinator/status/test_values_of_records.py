@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from support.background import tick
 from support.lake_kinds.kinds import LAKE_KINDS
 from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from sys_tables.declare.scan import ScanRequest
@@ -21,8 +22,10 @@ from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.memory.history import HistoryRange
+from tiering.lake.table_options import ON_BAD_RECORD
 from tiering.model.refused_records import RECORD_ID, without_record
 from tiering.procedures.prove_table import ReaderRows, TableProof
+from tiering.procedures.set_table_option import SetTableOption
 from tiering.procedures.skip_record import SkipRecord
 from tiering.procedures.validate_table import CheckResult
 
@@ -79,6 +82,18 @@ def test_the_record_at_which_a_bucket_stands_is_a_field_for_callers_with_select(
         assert VALUE not in everything_shown(stopped)
     with caller("bob"):
         assert VALUE in everything_shown(stopped)
+
+
+def test_the_values_of_a_dead_letter_are_for_callers_with_select(stopped: Poisoned) -> None:
+    set_option = SetTableOption(stopped.table.path, ON_BAD_RECORD.name, "dead-letter", caller="bob")
+    with caller("bob"):
+        asyncio.run(stopped.world.coordinator.control.perform(set_option))
+    tick(stopped.world.coordinator)
+    assert stopped.world.tier(stopped.table).error is None
+    for principal, record in (("ana", None), ("bob", '{"id":100,"text":"poison"}')):
+        with caller(principal):
+            [letter] = stopped.world.coordinator.view().dead_letters()
+        assert (letter.record, letter.reason, letter.status) == (record, "its column 'text' is poison", "waiting")
 
 
 @pytest.mark.parametrize(("principal", "value"), [("ana", ""), ("bob", f"id=100, {VALUE}")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tiering.errors import Fenced, LakeTableReplaced, RoundFailed
 from tiering.lake.base import Committable, LakeView, WriteResult
+from tiering.lake.dead_letters.letter import DeadLetter
 from tiering.lake.iceberg.writing.data_files import FilesPayload, decode_files, encode_files
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.rules.commit_check import check_committable
@@ -30,6 +32,27 @@ RESULTS = st.builds(
     size_bytes=NUMBERS,
     payload=st.binary(max_size=200),
 )
+
+
+LETTERS = st.builds(
+    DeadLetter,
+    bucket=st.just(BucketKey(None, 0)),
+    partition_name=st.none() | st.text(max_size=9),
+    offset=NUMBERS,
+    change_type=st.sampled_from(["+A", "-U"]),
+    record_time_us=st.none() | NUMBERS,
+    column=st.none() | st.text(max_size=9),
+    reason=st.text(max_size=9),
+    record_json=st.text(max_size=9),
+    raw=st.binary(max_size=9),
+    trace=st.none() | st.text(max_size=9),
+)
+
+
+@given(RESULTS, st.lists(LETTERS, max_size=3))
+def test_dead_letters_come_back_with_their_write_result(result: WriteResult, letters: list[DeadLetter]) -> None:
+    result = replace(result, dead_letters=tuple(replace(letter, bucket=result.bucket) for letter in letters))
+    assert deserialize_write_result(serialize_write_result(result)) == result
 
 
 @given(RESULTS)

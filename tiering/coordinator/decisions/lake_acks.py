@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context
+from tiering.coordinator.decisions.dead_letters import with_marked_records
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import (
@@ -20,7 +21,7 @@ from tiering.coordinator.decisions.records import (
     from_text,
     to_text,
 )
-from tiering.lake.marker import Marker, TieredRange
+from tiering.lake.marker import DeadLetters, Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof, Proofs
 from tiering.model.tables import BucketKey, SkippedRecords, TableType
 
@@ -61,8 +62,10 @@ class LakeContents:
     marker_epoch: int | None = None
     moved_back: TextOffsets = field(default_factory=dict)
     starts: TextOffsets = field(default_factory=dict)
-    skipped: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """The records that the marker names as left out, with their traces, per bucket. Records without a trace are omitted."""
+    skipped: Mapping[str, Mapping[int, str | None]] = field(default_factory=dict)
+    """The records that the marker names as left out, with their traces, per bucket."""
+    dead_letters: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The records in `skipped` that rounds put aside, per bucket."""
     proofs: Proofs = field(default_factory=dict)
     """The marker's proofs of buckets whose ends equal those in `offsets`."""
     traces: Mapping[BucketKey, str] = field(default_factory=dict)
@@ -117,13 +120,14 @@ def recorded_marker(record: TableRecord, cluster_id: str) -> Marker | None:
     )
 
 
-def traced_records(skipped: SkippedRecords) -> dict[str, dict[int, str]]:
-    """Returns the skipped records of a marker that have a trace. Without a trace, a later change of the record is not noticed."""
-    return {
-        str(bucket): traces
-        for bucket, records in skipped.items()
-        if (traces := {offset: trace for offset, trace in records.items() if trace is not None})
-    }
+def skipped_by_text(skipped: SkippedRecords) -> dict[str, dict[int, str | None]]:
+    """Returns the skipped records of a marker by the texts of their buckets."""
+    return {str(bucket): dict(records) for bucket, records in skipped.items()}
+
+
+def letters_by_text(letters: DeadLetters) -> dict[str, Sequence[int]]:
+    """Returns the dead letters of a marker by the texts of their buckets."""
+    return {str(bucket): offsets for bucket, offsets in letters.items()}
 
 
 def archived_records(lake: LakeState, table_uuid: str, living: Collection[int | None]) -> int:
@@ -183,11 +187,7 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         traces=recorded_traces(contents.traces),
         archived_records=archived_records(lake, contents.table_uuid, {bucket.partition_id for bucket in from_text(contents.offsets)}),
     )
-    for bucket, traces in contents.skipped.items():  # a restored store may lack them
-        for offset, trace in traces.items():
-            if offset not in updated_lake.skipped.get(bucket, ()):
-                updated_lake = updated_lake.with_skipped(bucket, offset, trace)
-    change = Change(record).update(lake=updated_lake)
+    change = Change(record).update(lake=with_marked_records(updated_lake, contents.skipped, contents.dead_letters, ctx.now.wall))
     if contents.offsets != lake.offsets:  # an upkeep round brings no rows
         change = change.update(last_tiered_time=ctx.now.wall)
     change = backlog.finish_passed(change, ctx, contents.offsets)

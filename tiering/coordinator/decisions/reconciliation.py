@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tiering import errors
 from tiering.coordinator.decisions import backlog, lake_acks
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
+from tiering.coordinator.decisions.dead_letters import with_marked_records
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
@@ -69,6 +70,10 @@ class ReconciledCommit:
     proofs: Proofs
     traces: Mapping[BucketKey, str]
     living: Collection[int | None]
+    skipped: Mapping[str, Mapping[int, str | None]] = field(default_factory=dict)
+    """The records that the marker skips, per bucket (`lake_acks.LakeContents`)."""
+    dead_letters: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The records in `skipped` that rounds put aside, per bucket."""
 
 
 def check_no_open_grant(record: TableRecord) -> None:
@@ -143,6 +148,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, in_lake
         moved_back={},
         unresolved_epoch=None,  # the tag has moved: no earlier request can land
     )
+    lake = with_marked_records(lake, in_lake.skipped, in_lake.dead_letters, ctx.now.wall)
     settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=statement)
     settled = replace(settled, lake_snapshot_id=in_lake.snapshot_id, lake_committed_at=ctx.now.wall)
     change = Change(record).update(lake=lake).update_commit(settled)

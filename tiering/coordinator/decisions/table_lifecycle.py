@@ -42,6 +42,7 @@ def discover(ctx: Context, info: TableInfo, earlier: TableRecord | None = None) 
         lake_format=info.lake_format,
         freshness_ms=info.freshness_ms,
         round_bytes=info.round_bytes,
+        dead_letters_per_hour=info.dead_letters_per_hour,
         definition=fingerprint(info),
         state=None,
         status_time=ctx.now.wall,
@@ -135,9 +136,11 @@ def reread(ctx: Context, record: TableRecord, before: TableRecord | None) -> Tab
 
 def is_as_defined(record: TableRecord, info: TableInfo) -> bool:
     """Returns whether the record agrees with the cluster's definition of the source table."""
-    recorded = (record.database_name, record.table_name, record.freshness_ms, record.round_bytes, record.lake_format, record.definition)
-    listed = (info.path.database_name, info.path.table_name, info.freshness_ms, info.round_bytes, info.lake_format)
-    return recorded == (*listed, fingerprint(info))
+    recorded = (record.path, record.freshness_ms, record.round_bytes, record.dead_letters_per_hour, record.lake_format, record.definition)
+    return recorded == (
+        *(info.path, info.freshness_ms, info.round_bytes, info.dead_letters_per_hour, info.lake_format),
+        fingerprint(info),
+    )
 
 
 def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | None:
@@ -153,6 +156,7 @@ def redefine(ctx: Context, record: TableRecord, info: TableInfo) -> Change | Non
         table_name=info.path.table_name,
         freshness_ms=info.freshness_ms,
         round_bytes=info.round_bytes,
+        dead_letters_per_hour=info.dead_letters_per_hour,
         lake_format=info.lake_format,
         definition=definition,
         due_deadline=due,

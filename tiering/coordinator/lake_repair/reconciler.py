@@ -29,7 +29,7 @@ from tiering.coordinator.lake_repair.decision import Decider, Decision, Inspecti
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
 from tiering.lake.log_starts import NO_STARTS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
-from tiering.lake.marker import Marker, next_left_out, next_skipped
+from tiering.lake.marker import Marker, next_dead_letters, next_left_out, next_skipped
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
@@ -318,6 +318,9 @@ class Reconciler:
             base = view.marker
             return replace(base, round_id=claimed.round_id, tiering_epoch=epoch, base_round_id=base.round_id, backfills=backfills)
         tiered = {bucket: at.tiered for bucket, at in ranges.items()}
+        before = {} if view.marker is None else view.marker.skipped
+        skipped = next_skipped(before, expected.skipped, tiered, ranges)
+        letters = {} if view.marker is None else view.marker.dead_letters
         return Marker(
             expected.cluster_id,
             inspection.info.table_id,
@@ -327,7 +330,8 @@ class Reconciler:
             claimed.base_round_id,
             ranges,
             proofs=self.decider.proofs(inspection, decision, claimed.round_id),
-            skipped=next_skipped({} if view.marker is None else view.marker.skipped, expected.skipped, tiered, ranges),
+            skipped=skipped,
+            dead_letters=next_dead_letters(letters, expected.dead_letters, skipped),
             left_out=next_left_out({} if view.marker is None else view.marker.left_out, ranges, decision.left_out),
             archives=self.decider.archives(inspection, ranges),
             backfills=backfills,
@@ -441,7 +445,10 @@ class Reconciler:
         # Only our own commit counts as passed. The next base check judges later commits and a rollback.
         head, marker = view.identity_of(view.tiered), view.marker
         living = {bucket.partition_id for bucket in inspection.situation.places}
-        return ReconciledCommit(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces, living)
+        skipped = lake_acks.skipped_by_text(marker.skipped), lake_acks.letters_by_text(marker.dead_letters)
+        return ReconciledCommit(
+            *(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces, living), *skipped
+        )
 
     def _not_needed(self, request: ReconcileLake, inspection: Inspection) -> ReconcileLakeResult:
         """Returns the answer for an intact lake table, and retries a failed table.

@@ -185,6 +185,7 @@ def _hidden_info(record: TableRecord, described: TableInfo | None, reason: str) 
         lake_format=record.lake_format,
         freshness_ms=record.freshness_ms,
         round_bytes=record.round_bytes,
+        dead_letters_per_hour=record.dead_letters_per_hour,
         refusal=reason,
     )
 

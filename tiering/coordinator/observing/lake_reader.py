@@ -51,6 +51,7 @@ class Lakes:
             path=record.path,
             shared=shared,
             skipped=lake.skipped_records,
+            dead_letters=lake.dead_letter_offsets,
         )
 
     def is_recorded_by_cluster(self, info: TableInfo) -> bool:

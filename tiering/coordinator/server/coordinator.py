@@ -156,6 +156,7 @@ class Coordinator:
             audit=self.audit,
             explain_upkeep=partial(self.upkeep.explain, tierer_connected=connected),
             publication=self.publisher.publication,
+            open_lake=self.call_parts.lakes.of,
         )
 
     def advance(self) -> None:

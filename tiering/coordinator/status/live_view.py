@@ -26,6 +26,7 @@ from tiering.coordinator.observing.upkeep_needs import UpkeepExplanation
 from tiering.coordinator.options import CoordinatorOptions
 from tiering.coordinator.status.bucket_statuses import bucket_statuses
 from tiering.coordinator.status.cells import table_status
+from tiering.coordinator.status.dead_letter_rows import dead_letter_rows
 from tiering.coordinator.status.effective_options import effective_options
 from tiering.coordinator.status.lake_health import health_of
 from tiering.coordinator.status.live_history import LiveHistory
@@ -37,12 +38,14 @@ from tiering.model.buckets import BucketStatus
 from tiering.model.leases import KvSnapshotLease, LeasedSnapshot
 from tiering.model.option import EffectiveOption
 from tiering.model.reading.open_reads import OpenRead
+from tiering.model.refused_records import DeadLetterRow
 from tiering.model.splits import SplitProgress, SplitStatus, SplitType, TieringSnapshotSplit
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
 from tiering.procedures.prove_table import TableProof
 from tiering.procedures.validate_table import CheckResult
+from tiering.union_read.plan import LakeOpener
 
 
 class StatusSource(TableCatalog, LeaseListing, Protocol):
@@ -80,6 +83,7 @@ class View:
         audit: AuditTrail | None = None,
         explain_upkeep: Callable[[TableRecord], UpkeepExplanation] | None = None,
         publication: Callable[[TableRecord, datetime], Publication | None] = lambda record, now: None,
+        open_lake: LakeOpener | None = None,
     ) -> None:
         self._moment = moment
         self._access = access
@@ -100,6 +104,7 @@ class View:
         self._assigned_format = assigned_format
         self._explain_upkeep = explain_upkeep
         self._publication = publication
+        self._open_lake = open_lake
 
     @property
     def now(self) -> datetime:
@@ -153,6 +158,12 @@ class View:
             blocking = self._blocking_records(record)
             statuses = bucket_statuses(record, observation, self._moment.wall, partial(self._partition_names, record.path), blocking)
             yield from statuses if self._reads(record.path) else (replace(status, stopped_at_record=None) for status in statuses)
+
+    def dead_letters(self, database_name: str | None = None, table_name: str | None = None) -> Iterator[DeadLetterRow]:
+        open_lake = None if _on_event_loop() else self._open_lake
+        for record in self._chosen(database_name, table_name):
+            rows = dead_letter_rows(record, open_lake)
+            yield from rows if self._reads(record.path) else (replace(row, record=None) for row in rows)
 
     def lake_health(
         self, database_name: str | None = None, table_name: str | None = None, names: CatalogNames | None = None

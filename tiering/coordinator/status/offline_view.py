@@ -48,6 +48,7 @@ def offline_view(store: SqlStore, cluster: OfflineSource, clock: Clock, open_lak
         tierer_connected=None,
         validations=store.validations,
         proofs=store.proofs,
+        open_lake=open_lake,
     )
 
 

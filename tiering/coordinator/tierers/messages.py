@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 
 from tiering.coordinator.decisions.backlog import assigned_backlog
+from tiering.coordinator.decisions.dead_letters import remaining_dead_letters
 from tiering.coordinator.decisions.moment import milliseconds
 from tiering.coordinator.decisions.records import ErrorInfo, TableRecord, TextOffsets, from_text, to_text
 from tiering.coordinator.decisions.round_lifecycle import Failure, Finished, GrantRequest, Plan, RoundRef
@@ -168,6 +169,7 @@ def assignment_of(record: TableRecord, coordinator_epoch: int, read_snapshots: f
         moved_back=from_text(lake.moved_back),
         unresolved=lake.unresolved_epoch is not None,
         skipped=lake.skipped_records,
+        dead_letters=remaining_dead_letters(record, current.started_time),
         backlog=assigned_backlog(record),
         upkeep=current.upkeep if current.upkeep is None or read_snapshots is not None else replace(current.upkeep, expiry=None),
         upkeep_paused=record.upkeep.pause is not None,

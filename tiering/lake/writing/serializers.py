@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from tiering.lake.base import WriteResult
+from tiering.lake.dead_letters.letter import DeadLetter
 from tiering.model.tables import BucketKey
 
 VERSION = 1
@@ -28,6 +29,7 @@ def serialize_write_result(result: WriteResult) -> bytes:
         **({"deletes": result.deletes} if result.deletes else {}),
         **({} if result.checksum is None else {"checksum": result.checksum}),
         **({"empty": result.empty} if result.empty else {}),
+        **({"dead_letters": [letter.to_plain() for letter in result.dead_letters]} if result.dead_letters else {}),
     }
     text = json.dumps(header, separators=(",", ":")).encode("ascii")
     return bytes((VERSION,)) + len(text).to_bytes(LENGTH_BYTES, "big") + text + result.payload
@@ -44,4 +46,5 @@ def deserialize_write_result(data: bytes) -> WriteResult:
     header: dict[str, Any] = json.loads(data[begin:end])
     bucket = BucketKey.parse(header.pop("bucket"))
     empty = tuple((start, stop) for start, stop in header.pop("empty", ()))
-    return WriteResult(bucket=bucket, payload=data[end:], empty=empty, **header)
+    letters = tuple(DeadLetter.of_plain(bucket, plain) for plain in header.pop("dead_letters", ()))
+    return WriteResult(bucket=bucket, payload=data[end:], empty=empty, dead_letters=letters, **header)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tiering.errors import LakewardError
 from tiering.lake.base import Committable, FileRewrite, LakeView
+from tiering.lake.dead_letters.letter import DeadLetter
 from tiering.lake.maintenance import RewriteTask, UpkeepPlan
 from tiering.lake.marker import Marker
 from tiering.model.leases import KvSnapshot
@@ -142,6 +143,14 @@ class BeginCommit:
 
 
 @dataclass(frozen=True)
+class PutRecordsAside:
+    """Appends the dead letters of the granted commit to the dead-letter table -> RecordsPutAside. A repeat appends nothing."""
+
+    table: TableInfo
+    letters: tuple[DeadLetter, ...]
+
+
+@dataclass(frozen=True)
 class CommitLake:
     """Sends one compare-and-set -> CommitSent; ActionFailed with CommitOutcomeUnknown after any error of the request.
 
@@ -184,6 +193,7 @@ Action = (
     | PlanUpkeep
     | RewriteFiles
     | BeginCommit
+    | PutRecordsAside
     | CommitLake
     | AbortFiles
     | End
@@ -272,6 +282,10 @@ class CommitGranted:
 
 
 @dataclass(frozen=True)
+class RecordsPutAside: ...
+
+
+@dataclass(frozen=True)
 class CommitSent: ...
 
 
@@ -301,6 +315,7 @@ Event = (
     | UpkeepPlanned
     | FilesRewritten
     | CommitGranted
+    | RecordsPutAside
     | CommitSent
     | FilesAborted
     | ActionFailed

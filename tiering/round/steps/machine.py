@@ -5,7 +5,7 @@
      -> nothing new: EMPTY; beside another service, if its record or a late request of ours has to be overtaken: a commit without rows
      -> [lease KV snapshots; one does not exist any more: read log again]
      -> ensure lake table -> record plan -> run splits [prefix] -> [stopped early: read traces] -> [log table: merge small files]
-     -> fence -> commit -> read lake [resolve]
+     -> fence -> [dead letters: append them to their own table] -> commit -> read lake [resolve]
           -> our commit landed: ack -> SUCCEEDED
           -> another round's commit landed: FENCED
           -> neither: base check again, with the same marker -> send the commit again, on the new head
@@ -74,7 +74,9 @@ def _dispatch(state: Round, event: act.Event) -> Step:
         case act.FilesRewritten():
             return steps_of_upkeep.files_rewritten(state, event)
         case act.CommitGranted(properties):
-            return steps_to_commit.send_commit(replace(state, snapshot_properties=properties), base_of(state))
+            return steps_to_commit.commit_granted(replace(state, snapshot_properties=properties))
+        case act.RecordsPutAside():
+            return steps_to_commit.send_commit(state, base_of(state))
         case act.CommitSent():
             return state, act.ReadLake(table_of(state))
         case act.FilesAborted():

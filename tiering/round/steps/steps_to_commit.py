@@ -17,7 +17,8 @@ from tiering.errors import (
     SourceChanged,
 )
 from tiering.lake.base import Committable, FileRewrite, WriteResult
-from tiering.lake.marker import Marker, TieredRange, next_left_out, next_skipped
+from tiering.lake.dead_letters.letter import dead_letters_of, with_letters
+from tiering.lake.marker import Marker, TieredRange, next_dead_letters, next_left_out, next_skipped
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.archived_rows import next_archives
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
@@ -75,7 +76,8 @@ def _error_instead_of_commit(state: Round, prefix: Prefix, stopped: Sequence[Buc
 
 def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapping[BucketKey, TieredRange]) -> Marker:
     """Returns the marker of a round that reaches `buckets`."""
-    plan, base, round_id = plan_of(state), base_of(state), state.assignment.round_id
+    base, round_id = base_of(state), state.assignment.round_id
+    skipped = _skipped(state, prefix, buckets)
     return Marker(
         cluster_id=state.cluster_id,
         table_id=state.assignment.table_id,
@@ -85,12 +87,20 @@ def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapp
         base_round_id=None if base.marker is None else base.marker.round_id,
         buckets=buckets,
         traces=kept_traces(buckets, state.traces),
-        skipped=next_skipped({} if base.marker is None else base.marker.skipped, state.assignment.skipped, plan.bases, buckets),
+        skipped=skipped,
+        dead_letters=next_dead_letters({} if base.marker is None else base.marker.dead_letters, dead_letters_of(prefix.kept), skipped),
         left_out=next_left_out({} if base.marker is None else base.marker.left_out, buckets),
         backfills=() if base.marker is None else base.marker.backfills,
         archives=next_archives(table_of(state), base.marker, base.ranges, event.work.occupied, buckets),
         proofs=advanced({} if base.view is None else base.view.proofs, base.ranges, buckets, prefix.kept, round_id),
     )
+
+
+def _skipped(state: Round, prefix: Prefix, buckets: Mapping[BucketKey, TieredRange]) -> dict[BucketKey, dict[int, str | None]]:
+    """Returns the records below `buckets` that the lake rightly lacks, with those that this round put aside."""
+    marker, plan = base_of(state).marker, plan_of(state)
+    left_out = with_letters(state.assignment.skipped, (letter for result in prefix.kept for letter in result.dead_letters))
+    return next_skipped({} if marker is None else marker.skipped, left_out, plan.bases, buckets)
 
 
 def traces_read(state: Round, now: Traces) -> Step:
@@ -188,6 +198,8 @@ def _splits_run_again(state: Round, event: act.SplitsRun) -> Step:
     prefix = contiguous_prefix(work.results, plan_of(state).bases)
     if dict(next_buckets(plan_of(state), prefix)) != dict(marker.buckets):
         return failed(state, RoundFailed("splits that were run again reached other offsets than before"))
+    if _skipped(state, prefix, marker.buckets) != dict(marker.skipped):
+        return failed(state, RoundFailed("splits that were run again put other records aside than before"))
     committable = Committable(state.assignment.round_id, prefix.kept)
     return send_commit(replace(state, committable=committable, stats=_committed_stats(work.stats, prefix.kept)), base_of(state))
 
@@ -200,6 +212,15 @@ def _committed_stats(stats: RoundStats, kept: tuple[WriteResult, ...]) -> RoundS
         files_written=sum(result.files for result in kept),
         deletes_written=sum(result.deletes for result in kept),
     )
+
+
+def commit_granted(state: Round) -> Step:
+    """Appends the dead letters to their own table before the commit whose marker names them. Without dead letters sends the commit."""
+    results = () if state.committable is None else state.committable.results
+    letters = tuple(letter for result in results for letter in result.dead_letters)
+    if not letters:
+        return send_commit(state, base_of(state))
+    return replace(state, phase=Phase.LAKE_COMMIT), act.PutRecordsAside(table_of(state), letters)
 
 
 def send_commit(state: Round, base: Base) -> Step:

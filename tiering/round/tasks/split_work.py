@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from tiering.model.refused_records import RECORD_ID, offset_of
 from tiering.model.rounds import Phase
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask, TaskOutcome
+from tiering.round.tasks.records_aside import RecordsAside, may_put_aside
 from tiering.round.tasks.refused_records import refusal_of_record
 
 Advance = Callable[[int, int | None], None]
@@ -36,9 +37,9 @@ def run_split(task: SplitTask, stop: Callable[[], bool], advance: Advance = lamb
     the round's first task is always read, because a bucket that begins with a snapshot makes no progress without it.
 
     The result's reached offset is the end of the split or, after an early stop, the offset of the last written record plus one: a prefix.
-    If a record cannot be written, the split is run again to end before it. The outcome then has the prefix, if there is one, and the
-    record, with a doubt if no other row of the bucket was written. Never raises: the error and its phase are in the outcome, and the files
-    of a failed split are deleted.
+    If a record cannot be written, it is put aside, or the split is run again to end before it (`records_aside`). The outcome then has the
+    prefix, if there is one, and the record, with a doubt if no other row of the bucket was written. Never raises: the error and its phase
+    are in the outcome, and the files of a failed split are deleted.
     """
     if task.snapshot is not None and not task.is_first and stop():
         return TaskOutcome(None)
@@ -63,6 +64,8 @@ class _Attempts:
         self._stopped: BucketStopped | None = None
         self._suspected_error: LakewardError | None = None
         self._has_control = False
+        self._refused: dict[int, BucketStopped] = {}
+        """Records that were found by writing the split again, and that the next attempt puts aside."""
         self._phase = Phase.WRITE
         self.read_seconds = 0.0
         self.bytes_read = 0
@@ -93,7 +96,7 @@ class _Attempts:
 
     def _attempt(self) -> TaskOutcome | None:
         """Makes one attempt; returns None if the limit was lowered and another attempt has to follow."""
-        work = _SplitWork(self._task, self._advance, self._limit)
+        work = _SplitWork(self._task, self._advance, self._limit, self._refused)
         try:
             return TaskOutcome(work.run(self._stop))
         except _EndsWithinUpdate:
@@ -111,6 +114,9 @@ class _Attempts:
         refusal = refusal_of_record(self._task, self._limit, error)
         if refusal is None:
             return TaskOutcome(None, self._without_values(error), phase=phase)
+        if refusal.has_control and not isinstance(error, BucketStopped) and may_put_aside(self._task, len(self._refused)):
+            self._refused[refusal.offset] = refusal.error
+            return None
         self._stopped, self._phase = refusal.error, phase
         self._suspected_error = self._without_values(error) if refusal.is_unverified else None
         self._has_control = self._has_control or refusal.has_control
@@ -133,11 +139,12 @@ class _Attempts:
 class _SplitWork:
     """One attempt at one split."""
 
-    def __init__(self, task: SplitTask, advance: Advance, limit: int) -> None:
+    def __init__(self, task: SplitTask, advance: Advance, limit: int, refused: Mapping[int, BucketStopped]) -> None:
         self._task = task
         self._advance = advance
         self._limit = limit
         """Records from this offset on are not read."""
+        self._aside = RecordsAside(task, refused)
         self._records = 0
         self._writer: LakeWriter | None = None
         self.phase = Phase.WRITE
@@ -152,7 +159,7 @@ class _SplitWork:
             while (batch := self._next(batches)) is not None:
                 self._write(writer, batch, None)
         reached = self._read_log(writer, stop)
-        return writer.complete(task.split.starting_offset, reached)
+        return replace(writer.complete(task.split.starting_offset, reached), dead_letters=tuple(self._aside.letters))
 
     def _read_log(self, writer: LakeWriter, stop: Callable[[], bool]) -> int:
         split, batches = self._task.split, self._batches(self._task.reader)
@@ -189,7 +196,7 @@ class _SplitWork:
         self.bytes_read += size_bytes
 
     def _write(self, writer: LakeWriter, batch: pa.RecordBatch, reached: int | None) -> None:
-        writer.write(batch)
+        self._aside.write(writer, batch)
         self._records += batch.num_rows
         self._advance(self._records, reached)
 

@@ -81,7 +81,7 @@ class StoppedRecords:
 
         If no row was written at all, only a few tasks are returned, each with the record before its split.
         """
-        unverified = unverified_tasks(tasks, outcomes)
+        unverified = [replace(task, dead_letters=None) for task in unverified_tasks(tasks, outcomes)]
         return unverified if are_rows_written(outcomes) else self._with_records_before(unverified, starts)
 
     def _with_records_before(self, tasks: Sequence[SplitTask], starts: Offsets) -> list[SplitTask]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord
 from tiering.coordinator.decisions.records.history import LakeCommitRecord, RoundRecord, Trigger
@@ -17,6 +17,8 @@ from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import BacklogStart
 from tiering.model.states import TableState
 from tiering.model.tables import BucketKey, SkippedRecords, TablePath
+
+EntryT = TypeVar("EntryT", tuple[int, ...], Mapping[int, str])
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,15 @@ class LakeState:
     moved_back: TextOffsets = field(default_factory=dict)
     """Buckets whose end in `offsets` was moved back because of another tiering service's commit. The next round replays them."""
     skipped: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The sorted offsets of records that `sys.skip_record` leaves out of rounds, per bucket."""
+    """The sorted offsets of records that rounds leave out, per bucket: because of `sys.skip_record`, or because they were put aside."""
     skipped_traces: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     """The cluster's trace of each record in `skipped`, per bucket and offset. Older versions recorded none."""
+    dead_letters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The sorted offsets of those records in `skipped` that rounds put aside, per bucket (`lake.dead_letters`)."""
+    dead_letters_since: datetime | None = None
+    """Time at which the hour began in which the newest records were put aside."""
+    dead_letters_in_hour: int = 0
+    """Number of records that were put aside since then."""
     starts: TextOffsets | None = None
     """Where the lake's rows of a bucket begin, for buckets whose first rows the lake lacks. None if an older version recorded `offsets`."""
     backlog_start: BacklogStart | None = None
@@ -103,12 +111,31 @@ class LakeState:
             skipped_traces={**self.skipped_traces, bucket: traces} if traces else self.skipped_traces,
         )
 
+    def without_skipped(self, bucket: str, offsets: Collection[int]) -> LakeState:
+        """Returns this state without the skipped records at these offsets: rounds read them again."""
+        kept = tuple(offset for offset in self.skipped.get(bucket, ()) if offset not in offsets)
+        traces = {offset: trace for offset, trace in self.skipped_traces.get(bucket, {}).items() if offset in kept}
+        return replace(
+            self,
+            skipped=_with_entry(self.skipped, bucket, kept),
+            skipped_traces=_with_entry(self.skipped_traces, bucket, traces),
+        )
+
+    @property
+    def dead_letter_offsets(self) -> Mapping[BucketKey, Sequence[int]]:
+        """`dead_letters` in the form of markers."""
+        return {BucketKey.parse(bucket): offsets for bucket, offsets in self.dead_letters.items()}
+
     @property
     def recorded(self) -> RecordedLakeSnapshot | None:
         """The recorded snapshot and offsets; None before the first recorded commit."""
         if self.snapshot_id is None or self.offsets is None:
             return None
         return RecordedLakeSnapshot(self.snapshot_id, from_text(self.offsets))
+
+
+def _with_entry(entries: Mapping[str, EntryT], bucket: str, entry: EntryT) -> dict[str, EntryT]:
+    return {**entries, bucket: entry} if entry else {other: value for other, value in entries.items() if other != bucket}
 
 
 @dataclass(frozen=True)
@@ -170,6 +197,8 @@ class TableRecord:
     elsewhere: OtherServiceRecord | None = None
     round_bytes: int | None = None
     """The table is due before its freshness has elapsed once this many bytes wait; None if only the freshness counts."""
+    dead_letters_per_hour: int | None = None
+    """How many records may be put aside within an hour; None if a bucket stops before a record that the lake cannot hold."""
     recent_rounds_ms: tuple[int, ...] = ()
     """Durations of its latest rounds that committed, without rounds of a backlog."""
     recent_waits_ms: tuple[int, ...] = ()

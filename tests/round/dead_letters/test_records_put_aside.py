@@ -1,0 +1,66 @@
+"""Records that the lake cannot hold are put aside: the other rows are tiered, and each record is counted once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.lake_kinds.dead_letters import PUT_ASIDE, letters, tiered
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
+from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
+from tiering.lake.dead_letters.letter import row_of
+
+
+@pytest.fixture(autouse=True)
+def _lakes_refuse_poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_poison(monkeypatch)
+
+
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> LakeKind:
+    chosen: LakeKind = request.param
+    return chosen
+
+
+@pytest.fixture(params=[False, True], ids=["log", "primary key"])
+def poisoned(request: pytest.FixtureRequest, tmp_path: Path, kind: LakeKind) -> Iterator[Poisoned]:
+    table = Poisoned(tmp_path, kind, has_key=request.param, options=PUT_ASIDE)
+    yield table
+    table.world.close()
+
+
+def test_all_other_rows_are_tiered_in_the_same_round_and_the_record_is_counted(poisoned: Poisoned) -> None:
+    rows = {number: f"row {number}" for number in range(20)}
+    later = {number: f"later {number}" for number in range(200, 220)}
+    poisoned.write(*rows.items(), (100, POISON), *later.items())
+    assert tiered(poisoned).error is None
+    assert poisoned.in_lake() == {**rows, **later}
+    [letter] = letters(poisoned)
+    assert json.loads(letter["record"]) == {"id": 100, "text": POISON}
+    [row] = row_of(letter["raw_record"]).to_pylist()
+    assert (row["id"], row["text"], row["__offset"]) == (100, POISON, letter["offset"])
+    assert (letter["table_id"], letter["column_name"], letter["reason"]) == (poisoned.table.table_id, "text", "its column 'text' is poison")
+    assert letter["change_type"] == ("+I" if poisoned.has_key else "+A")
+    lake = poisoned.world.record(poisoned.table).lake
+    assert lake.dead_letters == {str(letter["bucket_id"]): (letter["offset"],)}
+    assert lake.dead_letters == lake.skipped
+    assert (lake.skipped_traces[str(letter["bucket_id"])][letter["offset"]], lake.dead_letters_in_hour) == (letter["trace"], 1)
+    poisoned.world.restart()
+    poisoned.write((300, "row 300"))
+    tiered(poisoned)
+    assert poisoned.in_lake() == {**rows, **later, 300: "row 300"}
+    assert len(letters(poisoned)) == 1
+
+
+def test_a_table_without_the_option_stops_before_the_record(tmp_path: Path) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=False, buckets=1)
+    poisoned.write((1, "row 1"), (100, POISON), (2, "row 2"))
+    outcome = poisoned.world.tier(poisoned.table)
+    assert outcome.error is not None
+    assert outcome.error.error_class == "BucketStopped"
+    assert poisoned.in_lake() == {1: "row 1"}
+    assert letters(poisoned) == []
+    poisoned.world.close()

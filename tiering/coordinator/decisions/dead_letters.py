@@ -1,0 +1,55 @@
+"""Counts the records that rounds of a table put aside, and keeps them below the limit of an hour. Pure (docs/dead-letters.md).
+
+The counts follow from the markers in the lake, and are in the table's record. So they survive a restart, and a lost ack only delays them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tiering.coordinator.decisions.records import LakeState, TableRecord
+
+HOUR = timedelta(hours=1)
+MAX_SKIPPED = 20_000
+"""Upper bound of the records of a table that are skipped at the same time. Each assignment names them all, and a message has 4 MiB."""
+
+
+def remaining_dead_letters(record: TableRecord, now: datetime) -> int | None:
+    """Returns how many records a round that starts now may put aside; None if its buckets stop before such records."""
+    limit, lake = record.dead_letters_per_hour, record.lake
+    if limit is None:
+        return None
+    used = lake.dead_letters_in_hour if _is_same_hour(lake, now) else 0
+    skipped = sum(len(offsets) for offsets in lake.skipped.values())
+    return max(0, min(limit - used, MAX_SKIPPED - skipped))
+
+
+def with_marked_records(
+    lake: LakeState, skipped: Mapping[str, Mapping[int, str | None]], letters: Mapping[str, Sequence[int]], now: datetime
+) -> LakeState:
+    """Returns the recorded lake with the records that a marker skips, of which `letters` were put aside.
+
+    The dead letters replace those of earlier markers. A former dead letter that the marker does not skip was replayed, or its commit was
+    rolled back: rounds read it again. Records of `CALL sys.skip_record` are recorded already, unless the store was restored.
+    """
+    for bucket, recorded in lake.dead_letters.items():
+        if gone := [offset for offset in recorded if offset not in skipped.get(bucket, ())]:
+            lake = lake.without_skipped(bucket, gone)
+    for bucket, traces in skipped.items():
+        for offset, trace in traces.items():
+            is_certain = trace is not None or offset in letters.get(bucket, ())
+            if is_certain and offset not in lake.skipped.get(bucket, ()):
+                lake = lake.with_skipped(bucket, offset, trace)
+    new = sum(len(set(marked).difference(lake.dead_letters.get(bucket, ()))) for bucket, marked in letters.items())
+    lake = replace(lake, dead_letters={bucket: tuple(marked) for bucket, marked in letters.items()})
+    if not new:
+        return lake
+    if _is_same_hour(lake, now):
+        return replace(lake, dead_letters_in_hour=lake.dead_letters_in_hour + new)
+    return replace(lake, dead_letters_since=now, dead_letters_in_hour=new)
+
+
+def _is_same_hour(lake: LakeState, now: datetime) -> bool:
+    return lake.dead_letters_since is not None and now < lake.dead_letters_since + HOUR

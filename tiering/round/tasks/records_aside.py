@@ -1,0 +1,79 @@
+"""Puts aside the records of a split that the lake cannot hold, so that its other rows are written (`lake.dead_letters`).
+
+A writer that refuses a record of a batch has taken nothing of the batch, so the batch is written again without that record. A delete is
+never put aside, because the lake would keep the row of its key for ever; and a row of a KV snapshot has no offset. A bucket stops before
+both, whatever the option says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from tiering.errors import BucketStopped
+from tiering.lake.base import LakeWriter
+from tiering.lake.dead_letters.letter import DeadLetter, dead_letter_of
+from tiering.model.refused_records import offset_of, reason_of
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
+from tiering.round.ports import SplitTask
+
+LIMIT_REACHED = (
+    "; the option 'table.datalake.on-bad-record' puts such records aside, but as many as 'table.datalake.dead-letters-per-hour' allows "
+    "were put aside within the last hour"
+)
+DELETE_STAYS = "; a delete is never put aside, because the lake would keep the row of its key"
+
+
+def may_put_aside(task: SplitTask, count: int) -> bool:
+    """Returns whether a task that has put `count` records aside may put another one aside."""
+    return task.dead_letters is not None and count < task.dead_letters
+
+
+class RecordsAside:
+    """The records that one attempt at a split puts aside. `refused`: records that a writer refuses without naming them."""
+
+    def __init__(self, task: SplitTask, refused: Mapping[int, BucketStopped]) -> None:
+        self._task = task
+        self._refused = refused
+        self.letters: list[DeadLetter] = []
+
+    def write(self, writer: LakeWriter, batch: pa.RecordBatch) -> None:
+        """Writes the records of a batch, except for those that are put aside. Raises BucketStopped before a record that cannot be."""
+        if self._task.dead_letters is None:
+            writer.write(batch)
+            return
+        offsets = batch.column(OFFSET_COLUMN).to_numpy()
+        for offset in np.intersect1d(offsets, list(self._refused)).tolist():
+            batch = self._without(batch, self._refused[offset])
+        while batch.num_rows:
+            try:
+                writer.write(batch)
+                return
+            except BucketStopped as error:
+                batch = self._without(batch, error)
+
+    def _without(self, batch: pa.RecordBatch, error: BucketStopped) -> pa.RecordBatch:
+        """Puts the record of `error` aside, and returns the batch without it. Raises `error` if the record cannot be put aside."""
+        offset = offset_of(error)
+        places = np.flatnonzero(batch.column(OFFSET_COLUMN).to_numpy() == offset).tolist()
+        if offset is None or len(places) != 1:
+            raise error
+        row = batch.slice(places[0], 1)
+        if _is_delete(row):
+            raise _with_reason(error, DELETE_STAYS)
+        if not may_put_aside(self._task, len(self.letters)):
+            raise _with_reason(error, LIMIT_REACHED)
+        split = self._task.split
+        self.letters.append(dead_letter_of(row, split.bucket, split.partition_name, error.ids.get("column"), reason_of(error)))
+        return batch.take(np.delete(np.arange(batch.num_rows), places))
+
+
+def _is_delete(row: pa.RecordBatch) -> bool:
+    return CHANGE_TYPE_COLUMN in row.schema.names and row.column(CHANGE_TYPE_COLUMN)[0].as_py() == ChangeType.DELETE
+
+
+def _with_reason(error: BucketStopped, reason: str) -> BucketStopped:
+    error.message += reason
+    return error
