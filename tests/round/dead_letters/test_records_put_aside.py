@@ -11,6 +11,8 @@ import pytest
 from support.lake_kinds.dead_letters import PUT_ASIDE, letters, tiered
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
+from support.worlds.lake_world import SCHEMA, LakeWorld
+from tiering.errors import InvalidName
 from tiering.lake.dead_letters.letter import row_of
 
 
@@ -63,4 +65,24 @@ def test_a_table_without_the_option_stops_before_the_record(tmp_path: Path) -> N
     assert outcome.error.error_class == "BucketStopped"
     assert poisoned.in_lake() == {1: "row 1"}
     assert letters(poisoned) == []
+    poisoned.world.close()
+
+
+def test_a_table_cannot_be_created_with_the_name_of_a_dead_letter_table(tmp_path: Path) -> None:
+    world = LakeWorld(tmp_path)
+    with pytest.raises(InvalidName, match="__dead_letters"):
+        world.table("orders__Dead_Letters")
+    world.close()
+
+
+def test_a_table_of_a_user_with_the_name_of_the_dead_letter_table_is_not_touched(tmp_path: Path) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=False, buckets=1, options=PUT_ASIDE)
+    catalog = poisoned.world.iceberg_catalog()
+    catalog.create_namespace_if_not_exists("sales")
+    table_of_user = catalog.create_table("sales.orders__dead_letters", SCHEMA)
+    poisoned.write((1, "row 1"), (100, POISON))
+    error = poisoned.world.tier(poisoned.table).error
+    assert error is not None
+    assert (error.error_class, error.ids["table_path"]) == ("TableMismatch", "sales.orders__dead_letters")
+    assert catalog.load_table("sales.orders__dead_letters").metadata == table_of_user.metadata
     poisoned.world.close()

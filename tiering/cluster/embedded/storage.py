@@ -44,6 +44,7 @@ from tiering.cluster.table_option_checks import check_documented_option, check_f
 from tiering.cluster.writable import MAX_APPEND_BYTES, AppendedRange, Rows, TableDefinitions, TableSpec
 from tiering.errors import ClusterUnavailable, DataCorrupt, InvalidArgument, SetupError
 from tiering.files.durable_files import sync_folder
+from tiering.lake.dead_letters.table import check_new_name
 from tiering.lake.table_options import TABLE_OPTIONS, TableOption
 from tiering.model.leases import KvSnapshot
 from tiering.model.names import check_database, table_path
@@ -145,6 +146,7 @@ class EmbeddedStorage(StoredCluster):
         with self._listing.altering() as (connection, touched):
             info, is_new = table_rows.insert_table(connection, path, spec, ignore_if_exists, self._clock.now())
             if is_new:
+                check_new_name(path)
                 check_file_order(info)
             if is_new and info.lake_enabled:
                 self._check_lake(info)

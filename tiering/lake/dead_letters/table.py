@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tiering.clock import Clock, Ids
-from tiering.errors import CommitOutcomeUnknown, Fenced, LakeUnavailable, TableMismatch
+from tiering.errors import CommitOutcomeUnknown, Fenced, InvalidName, LakeUnavailable, TableMismatch
 from tiering.instants import EPOCH, to_microseconds
 from tiering.lake.base import Committable, Lake, LakeView, WriterInitContext
 from tiering.lake.dead_letters.letter import DeadLetter, with_letters
@@ -60,9 +60,13 @@ def dead_letter_path(path: TablePath) -> TablePath:
     return TablePath(path.database_name, path.table_name + SUFFIX)
 
 
-def is_dead_letter_path(path: TablePath) -> bool:
-    """Returns whether a table at `path` has the name of a dead-letter table."""
-    return path.table_name.endswith(SUFFIX)
+def check_new_name(path: TablePath) -> None:
+    """Raises InvalidName for a new source table whose lake table would have the name of a dead-letter table."""
+    if path.table_name.lower().endswith(SUFFIX):
+        raise InvalidName(
+            f"the table name {path.table_name!r} ends with {SUFFIX!r}, which is the name of a lake table of dead letters",
+            hint="Choose another name.",
+        )
 
 
 def dead_letter_info(table: TableInfo) -> TableInfo:
