@@ -66,6 +66,14 @@ ALERTS = (
         f"FROM fluss.sys.tiering_errors {_ONE_TABLE} AND resolved_at IS NULL",
     ),
     Alert(
+        "LakewardDeadLetters",
+        f"{m.DEAD_LETTERS.name} > 0",
+        "1m",
+        "warning",
+        "{{ $value }} records of {{ $labels.database }}.{{ $labels.table }} are not in its lake table, because it cannot hold them.",
+        f"SELECT partition_name, bucket_id, offset, column_name, reason, set_aside_time FROM fluss.sys.dead_letters {_ONE_TABLE}",
+    ),
+    Alert(
         "LakewardTablesNeedSomebody",
         f'{m.TABLES_FAILING.name}{{retries="no"}} > 0',
         "1m",

@@ -270,6 +270,7 @@ def _cells(now: Moment) -> dict[Metric, Callable[[TableMetrics], float | None]]:
         metrics.PENDING_RECORDS: lambda table: table.pending_records,
         metrics.LAKE_FILES: lambda table: table.record.lake.files,
         metrics.FAILURES_IN_A_ROW: lambda table: table.record.consecutive_failures,
+        metrics.DEAD_LETTERS: lambda table: sum(map(len, table.record.lake.dead_letters.values())),
         metrics.PAUSED: lambda table: table.record.pause is not None,
     }
 

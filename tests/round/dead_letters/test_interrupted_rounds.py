@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,9 @@ from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from support.worlds.lake_world import SteppedRound
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
+from tiering.errors import CommitOutcomeUnknown
+from tiering.lake.base import Committable
+from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.round.steps import actions as act
 
 TABLE = default_registry().table("dead_letters")
@@ -90,3 +95,40 @@ def test_a_store_that_was_lost_learns_the_dead_letters_from_the_marker(poisoned:
     after = poisoned.world.record(poisoned.table).lake
     assert (after.skipped_records, after.dead_letters) == (before.skipped_records, before.dead_letters)
     assert shown(poisoned) == [(1, "waiting"), (2, "waiting")]
+
+
+def test_a_request_whose_answer_is_lost_appends_once(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits: list[str] = []
+    poisoned.world.due()
+    stepped = poisoned.world.begin(poisoned.table).advance_to(act.PutRecordsAside)
+    committer = type(poisoned.world.lake.tiering_factory(poisoned.table).create_committer())
+    commit = committer.commit
+
+    def answer_is_lost(self: Any, committable: Committable, *more: Any) -> int:
+        commit(self, committable, *more)
+        commits.append(committable.round_id)
+        if len(commits) == 1:
+            raise CommitOutcomeUnknown("the answer was lost")
+        return 0
+
+    monkeypatch.setattr(committer, "commit", answer_is_lost)
+    assert stepped.end().error is None
+    assert [round_id.endswith("-dead-letters") for round_id in commits] == [True, False]
+    assert [letter["offset"] for letter in letters(poisoned)] == [1, 2]
+
+
+def test_records_of_a_rollback_are_read_again_and_counted_once(poisoned: Poisoned, monkeypatch: pytest.MonkeyPatch) -> None:
+    poisoned.write((2, "row 2"))
+    tiered(poisoned)
+    good = poisoned.world.view(poisoned.table).head
+    poisoned.write((3, "row 3"), (102, POISON))
+    tiered(poisoned)
+    poisoned.world.by_hand.roll_back(poisoned.table.path, good)
+    assert poisoned.world.tier(poisoned.table).error is not None
+    retier = ReconcileLake(poisoned.table.path, "retier", caller="ann")
+    assert asyncio.run(poisoned.world.coordinator.control.perform(retier)).outcome == "reconciled"
+    assert poisoned.world.record(poisoned.table).lake.dead_letters == {"0": (1, 2)}
+    tiered(poisoned)
+    assert poisoned.in_lake() == {1: "row 1", 2: "row 2", 3: "row 3"}
+    assert [letter["offset"] for letter in letters(poisoned)] == [1, 2, 5]
+    assert shown(poisoned) == [(1, "waiting"), (2, "waiting"), (5, "waiting")]

@@ -12,8 +12,11 @@ from support.lake_kinds.dead_letters import PUT_ASIDE, letters, tiered
 from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from support.worlds.lake_world import SCHEMA, LakeWorld
+from tiering.coordinator.definitions.definer import Definer
+from tiering.coordinator.definitions.statements import Statement
 from tiering.errors import InvalidName
 from tiering.lake.dead_letters.letter import row_of
+from tiering.lake.dead_letters.table import dead_letter_path
 
 
 @pytest.fixture(autouse=True)
@@ -86,3 +89,12 @@ def test_a_table_of_a_user_with_the_name_of_the_dead_letter_table_is_not_touched
     assert (error.error_class, error.ids["table_path"]) == ("TableMismatch", "sales.orders__dead_letters")
     assert catalog.load_table("sales.orders__dead_letters").metadata == table_of_user.metadata
     poisoned.world.close()
+
+
+def test_drop_table_purge_drops_the_dead_letters_too(poisoned: Poisoned) -> None:
+    poisoned.write((1, "row 1"), (100, POISON))
+    tiered(poisoned)
+    statement = Statement(name="DROP TABLE", digest="digest", caller="ann", idempotency_key="k")
+    Definer(poisoned.world.coordinator.call_parts).drop_table(statement, poisoned.table.path, purge=True)
+    assert letters(poisoned) == []
+    assert poisoned.world.lake.view(dead_letter_path(poisoned.table.path)) is None

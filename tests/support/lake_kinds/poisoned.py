@@ -73,6 +73,12 @@ class Poisoned:
         write = storage.upsert if self.has_key else storage.append
         write(self.table.path, pa.table(values, schema=self.table.schema), "test", self.sequence)
 
+    def delete(self, number: int) -> None:
+        """Deletes the row of a key."""
+        self.sequence += 1
+        keys = pa.schema([self.table.schema.field(name) for name in self.table.primary_key])
+        self.world.storage.delete(self.table.path, pa.table({"id": [number]}, schema=keys), "test", self.sequence)
+
     def in_lake(self) -> dict[int, str]:
         rows = self.world.by_hand.rows(self.table.path).to_pylist()
         assert len({row["id"] for row in rows}) == len(rows)

@@ -40,6 +40,7 @@ def drop(
     Example: lakeward drop sales.orders --with-lake
     """
     from tiering.cli.service_cluster import writable_cluster
+    from tiering.lake.dead_letters.table import drop_dead_letter_table
 
     path = parse_table_path(table)
     if with_lake and fluss is not None:
@@ -60,6 +61,7 @@ def drop(
             _ask(path, status, with_lake=with_lake)
         cluster.drop_table(path)
     if lake is not None:
+        drop_dead_letter_table(lake, path)
         dropped = lake.drop_table(path)
         print(f"{path} was dropped, and {'its lake table with it' if dropped else 'it had no lake table'}.")
         return
@@ -70,6 +72,9 @@ def _lake_alone(lake: TableRemoval, path: TablePath, *, yes: bool) -> str:
     """Drops the lake table of a dropped table, and returns what to print. Raises UnknownTable if there is no lake table either."""
     if not yes:
         _ask_for(f"Drop the lake table {path} with all its rows? The table itself was dropped before. This cannot be undone.", path)
+    from tiering.lake.dead_letters.table import drop_dead_letter_table
+
+    drop_dead_letter_table(lake, path)
     if not lake.drop_table(path):
         raise UnknownTable(f"there is no table {path}, and no lake table with that name")
     return f"The lake table {path} was dropped. The table itself was dropped before."

@@ -14,6 +14,7 @@ from tiering.cluster.capabilities import service_mode_of
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions.records import TableRecord
 from tiering.errors import InvalidArgument, LakeUnavailable
+from tiering.lake.dead_letters.table import drop_dead_letter_table
 from tiering.lake.maintenance import LakeMaintenance, TableRemoval, check_own_lake_table
 from tiering.model.assignments import ServiceMode
 from tiering.model.tables import TableInfo, TablePath
@@ -41,7 +42,10 @@ def drop_lake_table_of(parts: CallParts, path: TablePath, table_id: int, lake_fo
         if record is not None and record.unresolved_commit:
             return f", but a round began to commit meanwhile: its lake table {path} stays in the lake's catalog"
         lake = _lake_with_own_table(parts, path, table_id, lake_format)
-        return ", and its lake table with it" if lake is not None and lake.drop_table(path) else "; it had no lake table"
+        letters = lake is not None and drop_dead_letter_table(lake, path)  # first: a repeat after a crash looks for the lake table
+        if lake is None or not lake.drop_table(path):
+            return "; it had no lake table"
+        return ", and its lake table with it" + (", and its dead letters" if letters else "")
     except LakeUnavailable as why:
         raise LakeUnavailable(
             f"{path} was dropped, but its lake table was not: {why.message}",

@@ -21,6 +21,7 @@ from tiering.lake.base import Committable, Lake, LakeView, WriterInitContext
 from tiering.lake.dead_letters.letter import DeadLetter, with_letters
 from tiering.lake.file_lists import ReadableLake, RowScan
 from tiering.lake.layouts import Layout
+from tiering.lake.maintenance import TableRemoval
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.table_options import LAYOUT
@@ -143,6 +144,17 @@ def read_letters(lake: Lake, path: TablePath, lake_format: str, columns: Sequenc
         return
     for reader in lake.row_readers(info, view, view.head):
         yield from reader.read(columns)
+
+
+def drop_dead_letter_table(lake: Lake | TableRemoval, path: TablePath) -> bool:
+    """Drops the dead-letter table of the table at `path` with its files; False if there is none. Safe to repeat. Raises LakeUnavailable.
+
+    A user's own table of that name stays.
+    """
+    if not isinstance(lake, Lake) or not isinstance(lake, TableRemoval):
+        return False
+    view = lake.view(dead_letter_path(path))
+    return view is not None and _has_columns(lake, view) and lake.drop_table(view.path)
 
 
 def _has(present: SkippedRecords, letter: DeadLetter) -> bool:
