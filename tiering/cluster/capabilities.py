@@ -149,6 +149,14 @@ class LakeCommitCleanUp(Protocol):
 
 
 @runtime_checkable
+class ResumableReader(Protocol):
+    """A reader of a log split that can continue behind a record which it cannot decode."""
+
+    def from_offset(self, offset: int) -> SplitReader:
+        """Returns a reader of the split's records from `offset` on, which is within the split. It does no I/O."""
+
+
+@runtime_checkable
 class CountingReader(Protocol):
     """A `SplitReader` that reports how many bytes it reads."""
 

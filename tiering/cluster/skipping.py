@@ -14,7 +14,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from tiering.cluster.base import SplitReader, SplitSource
-from tiering.cluster.capabilities import CountingReader, read_columns, uncounted
+from tiering.cluster.capabilities import CountingReader, ResumableReader, read_columns, uncounted
 from tiering.cluster.log_state import traces_at
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketOffsets, SkippedRecords, TableInfo
@@ -87,6 +87,8 @@ class SkippingReader:
 
     split: TieringLogSplit
     parts: tuple[SplitReader, ...]
+    ranges: tuple[TieringLogSplit, ...] = ()
+    """The split of each part."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows of all parts; offsets of the records that are left out are gaps. Implements `SplitReader.read`."""
@@ -95,6 +97,17 @@ class SkippingReader:
     def read_counted(self, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         for part in self.parts:
             yield from part.read_counted(count) if isinstance(part, CountingReader) else part.read()
+
+    def from_offset(self, offset: int) -> SkippingReader:
+        """Returns a reader of the records from `offset` on (`ResumableReader`). All parts must be resumable."""
+        parts: list[SplitReader] = []
+        ranges: list[TieringLogSplit] = []
+        for part, split in zip(self.parts, self.ranges, strict=True):
+            start = max(offset, split.starting_offset)
+            if start < split.stopping_offset and isinstance(part, ResumableReader):
+                parts.append(part.from_offset(start))
+                ranges.append(replace(split, starting_offset=start))
+        return SkippingReader(replace(self.split, starting_offset=offset), tuple(parts), tuple(ranges))
 
     def read_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for part in self.parts:
@@ -108,4 +121,4 @@ def reader_without(open_reader: Callable[[TieringLogSplit], SplitReader], split:
         return open_reader(split)
     ends = pairwise([split.starting_offset - 1, *inside, split.stopping_offset])
     parts = [replace(split, starting_offset=before + 1, stopping_offset=stop) for before, stop in ends if before + 1 < stop]
-    return SkippingReader(split, tuple(open_reader(part) for part in parts))
+    return SkippingReader(split, tuple(open_reader(part) for part in parts), tuple(parts))

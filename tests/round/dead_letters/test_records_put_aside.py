@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from support.lake_kinds.dead_letters import PUT_ASIDE, letters, tiered
@@ -17,6 +19,7 @@ from tiering.coordinator.definitions.statements import Statement
 from tiering.errors import InvalidName
 from tiering.lake.dead_letters.letter import row_of
 from tiering.lake.dead_letters.table import dead_letter_path
+from tiering.lake.writing import fitting
 
 
 @pytest.fixture(autouse=True)
@@ -98,3 +101,24 @@ def test_drop_table_purge_drops_the_dead_letters_too(poisoned: Poisoned) -> None
     Definer(poisoned.world.coordinator.call_parts).drop_table(statement, poisoned.table.path, purge=True)
     assert letters(poisoned) == []
     assert poisoned.world.lake.view(dead_letter_path(poisoned.table.path)) is None
+
+
+@pytest.mark.parametrize("has_key", [False, True], ids=["log", "primary key"])
+def test_records_that_an_error_does_not_name_are_put_aside_if_other_rows_can_be_written(
+    tmp_path: Path, has_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[1], has_key=has_key, buckets=1, options=PUT_ASIDE)
+    fitted = fitting._fitted
+
+    def refusing(batch: pa.RecordBatch, *more: Any) -> pa.RecordBatch:
+        if "text" in batch.schema.names and "strange" in batch.column("text").to_pylist():
+            raise ValueError("no such option")
+        return fitted(batch, *more)
+
+    monkeypatch.setattr(fitting, "_fitted", refusing)
+    poisoned.write((1, "row 1"), (100, "strange"), (2, "row 2"), (101, "strange"), (102, POISON))
+    assert tiered(poisoned).error is None
+    assert poisoned.in_lake() == {1: "row 1", 2: "row 2"}
+    reasons = [letter["reason"] for letter in letters(poisoned)]
+    assert reasons == ["writing it ends with ValueError", "writing it ends with ValueError", "its column 'text' is poison"]
+    poisoned.world.close()

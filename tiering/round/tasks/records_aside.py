@@ -7,22 +7,26 @@ both, whatever the option says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
+from tiering.cluster.capabilities import ResumableReader
 from tiering.errors import BucketStopped
 from tiering.lake.base import LakeWriter
 from tiering.lake.dead_letters.letter import DeadLetter, dead_letter_of
-from tiering.model.refused_records import offset_of, reason_of
-from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
+from tiering.model.refused_records import RECORD_ID, offset_of, reason_of
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType, TableType
 from tiering.round.ports import SplitTask
 
 LIMIT_REACHED = (
     "; the option 'table.datalake.on-bad-record' puts such records aside, but as many as 'table.datalake.dead-letters-per-hour' allows "
     "were put aside within the last hour"
 )
+UNDECODED = "undecoded"
+"""The only field of `DeadLetter.record_json` of a record that the reader cannot decode: as much as its error tells. `raw` is empty."""
 DELETE_STAYS = "; a delete is never put aside, because the lake would keep the row of its key"
 
 
@@ -53,6 +57,34 @@ class RecordsAside:
                 return
             except BucketStopped as error:
                 batch = self._without(batch, error)
+
+    def unreadable(self, error: BucketStopped, limit: int) -> int | None:
+        """Puts a record aside that the reader cannot decode, and returns its offset; None if it cannot be put aside.
+
+        Only a log table's record: any other record may be a delete, which its change type would tell.
+        """
+        task, offset = self._task, offset_of(error)
+        is_possible = task.context.table.table_type is TableType.LOG and isinstance(task.reader, ResumableReader)
+        if not is_possible or offset is None or offset >= limit:
+            return None
+        if not may_put_aside(task, len(self.letters)):
+            if task.dead_letters is not None:
+                _with_reason(error, LIMIT_REACHED)
+            return None
+        self.letters.append(
+            DeadLetter(
+                bucket=task.split.bucket,
+                partition_name=task.split.partition_name,
+                offset=offset,
+                change_type=ChangeType.APPEND.symbol,
+                record_time_us=None,
+                column=error.ids.get("column"),
+                reason=reason_of(error),
+                record_json=json.dumps({UNDECODED: error.ids.get(RECORD_ID, "")}, ensure_ascii=False),
+                raw=b"",
+            )
+        )
+        return offset
 
     def _without(self, batch: pa.RecordBatch, error: BucketStopped) -> pa.RecordBatch:
         """Puts the record of `error` aside, and returns the batch without it. Raises `error` if the record cannot be put aside."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,11 +37,11 @@ class Refusal:
     is_unverified: bool = False
 
 
-def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refusal | None:
+def refusal_of_record(task: SplitTask, limit: int, error: BaseException, aside: Collection[int] = ()) -> Refusal | None:
     """Returns the record of the split, before `limit`, for which an attempt failed with `error`; None if no single record is the cause.
 
     If the error names no record but may be caused by a value, the records are written again: batch by batch, and the first batch that fails
-    by bisection. None of these files is kept.
+    by bisection. None of these files is kept. `aside`: the offsets of records that are put aside already.
     """
     split = task.split
     if split.partition_name is not None and _is_name_too_long(error, task.context.table.partition_keys):
@@ -50,7 +50,7 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException) -> Refu
     if not isinstance(error, BucketStopped):
         located = None
         with suppress(Exception):  # the original error is the error of the split
-            located = _located(task, limit, error) if _may_come_from_a_value(error) else None
+            located = _located(task, limit, error, aside) if _may_come_from_a_value(error) else None
         return located
     offset = offset_of(error)
     if offset is None:
@@ -84,14 +84,14 @@ def _may_come_from_a_value(error: BaseException) -> bool:
     return isinstance(error, InvalidData | ArithmeticError | LookupError | TypeError | ValueError | struct.error)
 
 
-def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | None:
+def _located(task: SplitTask, limit: int, error: BaseException, aside: Collection[int]) -> Refusal | None:
     """Returns the first record that cannot be written; None if no single record is the cause.
 
     A record is blamed only if a control exists: another record that can be written alone. Without one the refusal is doubtful: the cause
     may as well be the storage, a library or an option, and the statement in the error would skip a good record.
     """
     before = None
-    batches = _batches(task, limit)
+    batches = (_without(batch, aside) for batch in _batches(task, limit))
     for batch in batches:
         if _is_written(task, batch, 0, batch.num_rows):
             before = _last_added_row(batch) or before
@@ -113,6 +113,13 @@ def _located(task: SplitTask, limit: int, error: BaseException) -> Refusal | Non
         stopped = bucket_stopped(table.path, split.bucket, split.partition_name, offset, reason, record_text)
         return Refusal(stopped, offset, has_control=has_control, is_unverified=not has_control)
     return None
+
+
+def _without(batch: pa.RecordBatch, aside: Collection[int]) -> pa.RecordBatch:
+    """Returns the batch without the records at these offsets."""
+    if not aside:
+        return batch
+    return batch.filter(pa.array(~np.isin(batch.column(OFFSET_COLUMN).to_numpy(), list(aside))))
 
 
 def _has_control(task: SplitTask, before: pa.RecordBatch | None, behind: pa.RecordBatch, batches: Iterator[pa.RecordBatch]) -> bool:

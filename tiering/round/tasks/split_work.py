@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from tiering import crash_points
 from tiering.clock import RandomIds
 from tiering.cluster.base import SplitReader
-from tiering.cluster.capabilities import CountingReader
+from tiering.cluster.capabilities import CountingReader, ResumableReader
 from tiering.errors import BucketStopped, LakeUnavailable, LakewardError, RoundFailed
 from tiering.lake.base import LakeWriter, WriteResult
 from tiering.lake.outside_errors import describe
@@ -105,16 +105,17 @@ class _Attempts:
             return None
         except BaseException as error:  # an executor's failure, even a library's panic, has to reach the driver as data
             work.abort()
-            return self._failed(error, work.phase)
+            return self._failed(error, work.phase, work.aside)
         finally:
             self.read_seconds += work.read_seconds
             self.bytes_read += work.bytes_read
 
-    def _failed(self, error: BaseException, phase: Phase) -> TaskOutcome | None:
-        refusal = refusal_of_record(self._task, self._limit, error)
+    def _failed(self, error: BaseException, phase: Phase, aside: Collection[int]) -> TaskOutcome | None:
+        refusal = refusal_of_record(self._task, self._limit, error, aside)
         if refusal is None:
             return TaskOutcome(None, self._without_values(error), phase=phase)
-        if refusal.has_control and not isinstance(error, BucketStopped) and may_put_aside(self._task, len(self._refused)):
+        is_unnamed = not isinstance(error, BucketStopped) and refusal.offset not in self._refused
+        if is_unnamed and refusal.has_control and may_put_aside(self._task, len(self._refused)):
             self._refused[refusal.offset] = refusal.error
             return None
         self._stopped, self._phase = refusal.error, phase
@@ -168,6 +169,9 @@ class _SplitWork:
             try:
                 batch = self._next(batches)
             except BucketStopped as error:
+                if (offset := self._aside.unreadable(error, self._limit)) is not None:
+                    reached, batches = offset + 1, self._batches_from(offset + 1)
+                    continue
                 if self._limit == split.stopping_offset or (offset_of(error) or 0) < self._limit:
                     raise
                 return reached  # no record lies between the last record that was read and the record that cannot be read
@@ -192,6 +196,12 @@ class _SplitWork:
     def _batches(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
         return reader.read_counted(self._count) if isinstance(reader, CountingReader) else reader.read()
 
+    def _batches_from(self, offset: int) -> Iterator[pa.RecordBatch]:
+        reader = self._task.reader
+        if offset == self._task.split.stopping_offset or not isinstance(reader, ResumableReader):
+            return iter(())
+        return self._batches(reader.from_offset(offset))
+
     def _count(self, size_bytes: int) -> None:
         self.bytes_read += size_bytes
 
@@ -206,6 +216,11 @@ class _SplitWork:
         self.read_seconds += time.monotonic() - started
         self.phase = Phase.WRITE
         return batch
+
+    @property
+    def aside(self) -> Collection[int]:
+        """The offsets of the records that this attempt has put aside."""
+        return {letter.offset for letter in self._aside.letters}
 
     def abort(self) -> None:
         if self._writer is not None:

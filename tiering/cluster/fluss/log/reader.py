@@ -25,7 +25,9 @@ from tiering.model.tables import BucketOffsets, TableInfo
 
 @dataclass(frozen=True)
 class FlussLogSplitReader:
-    """Implements `SplitReader`, `CountingReader` and `ProjectingReader`. It can be pickled: it contains addresses, not a connection."""
+    """Implements `SplitReader`, `CountingReader`, `ProjectingReader` and `ResumableReader`. It can be pickled: it contains addresses, not a
+    connection.
+    """
 
     connection: FlussConnection
     table_id: int
@@ -45,6 +47,10 @@ class FlussLogSplitReader:
 
     def read_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return self._rows(replace(self.row_format, columns=tuple(columns)), uncounted)
+
+    def from_offset(self, offset: int) -> FlussLogSplitReader:
+        """Returns a reader of the records from `offset` on (`ResumableReader`)."""
+        return replace(self, split=replace(self.split, starting_offset=offset))
 
     def _rows(self, row_format: RowFormat, count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         split = self.split
