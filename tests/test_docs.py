@@ -147,7 +147,10 @@ FOREIGN_FILES = {"job.py", "write.py", "FlussApi.proto"}
 
 
 def test_each_file_that_a_page_names_is_there() -> None:
-    rooms = [ROOT / room for room in ("tiering", "sys_tables", "proto", "catalog/src", "tests", "bench", "docs", "deploy", "integrations", "sql_examples")]
+    rooms = [
+        ROOT / room
+        for room in ("tiering", "sys_tables", "proto", "catalog/src", "tests", "bench", "docs", "deploy", "integrations", "sql_examples")
+    ]
     names = {file.name for room in rooms for file in room.rglob("*.*")} | {file.name for file in ROOT.iterdir()} | FOREIGN_FILES
     pages = [*PAGES, *(ROOT / "tests").rglob("*.md"), *(ROOT / "bench").glob("*.md"), *(ROOT / "sql_examples").glob("*.md")]
     codes = [(page.name, code) for page in pages for code in re.findall(r"`([^`\n]+)`", page.read_text())]

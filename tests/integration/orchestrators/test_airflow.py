@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from typing import Any
 
 import pytest
 
-from support.orchestrators.environment import AIRFLOW
+from support.orchestrators.environment import AIRFLOW, answer_of
 from support.readers.environment import TEST_SECONDS
 from support.repository import ROOT
 from support.running.cluster_of_processes import Deployment
@@ -18,7 +16,6 @@ from tiering.client import LakewardClient
 
 PACKAGE = ROOT / "integrations" / "airflow"
 SCENARIOS = ROOT / "tests" / "support" / "orchestrators" / "airflow"
-PATIENCE_S = 600
 
 pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
@@ -26,32 +23,23 @@ pytestmark = pytest.mark.timeout(TEST_SECONDS)
 @pytest.fixture(scope="module")
 def runs(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The outcomes of all DAGs, which run in one process."""
-    AIRFLOW.make()
     home = tmp_path_factory.mktemp("airflow")
     shutil.copytree(PACKAGE / "dags", home / "dags")
     shutil.copy(SCENARIOS / "scenarios.py", home / "dags")
     host, _, port = service.uri.rpartition(":")
-    environment = {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-        "AIRFLOW_CONN_LAKEWARD_DEFAULT": json.dumps({"conn_type": "generic", "host": host, "port": int(port)}),
-        "AIRFLOW_CONN_NOWHERE": json.dumps({"conn_type": "generic", "host": "127.0.0.1", "port": 1}),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, PACKAGE, SCENARIOS))),
-    }
-    ended = subprocess.run(
-        [AIRFLOW.python, "-P", SCENARIOS / "runs.py"],
-        cwd=home,
-        env={**os.environ, **environment},
-        input=json.dumps(["report_after_tiering", "report_of_complete_hours", "scenarios"]),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    outcomes: dict[str, Any] = answer_of(
+        AIRFLOW,
+        SCENARIOS / "runs.py",
+        home,
+        ["report_after_tiering", "report_of_complete_hours", "scenarios"],
+        (PACKAGE, SCENARIOS),
+        AIRFLOW_HOME=str(home),
+        AIRFLOW__CORE__DAGS_FOLDER=str(home / "dags"),
+        AIRFLOW__CORE__LOAD_EXAMPLES="False",
+        AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
+        AIRFLOW_CONN_LAKEWARD_DEFAULT=json.dumps({"conn_type": "generic", "host": host, "port": int(port)}),
+        AIRFLOW_CONN_NOWHERE=json.dumps({"conn_type": "generic", "host": "127.0.0.1", "port": 1}),
     )
-    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-6_000:]
-    outcomes: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return outcomes
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from typing import Any
 
 import pytest
 
-from support.orchestrators.environment import DAGSTER
+from support.orchestrators.environment import DAGSTER, answer_of
 from support.readers.environment import TEST_SECONDS
 from support.repository import ROOT
 from support.running.cluster_of_processes import Deployment
 from tiering.client import LakewardClient
 
 RUNS = ROOT / "tests" / "support" / "orchestrators" / "dagster" / "runs.py"
-PATIENCE_S = 600
 
 pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
@@ -24,21 +20,9 @@ pytestmark = pytest.mark.timeout(TEST_SECONDS)
 @pytest.fixture(scope="module")
 def outcomes(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All outcomes by their names; all runs are in one process."""
-    DAGSTER.make()
-    home = tmp_path_factory.mktemp("dagster")
-    path = os.pathsep.join(map(str, (ROOT, ROOT / "integrations" / "dagster")))
-    ended = subprocess.run(
-        [DAGSTER.python, "-P", RUNS],
-        cwd=home,
-        env={**os.environ, "DAGSTER_HOME": str(home), "LAKEWARD_URI": service.uri, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-6_000:]
-    outcomes: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return outcomes
+    home, variables = tmp_path_factory.mktemp("dagster"), {"LAKEWARD_URI": service.uri}
+    answer: dict[str, Any] = answer_of(DAGSTER, RUNS, home, None, [ROOT / "integrations" / "dagster"], DAGSTER_HOME=str(home), **variables)
+    return answer
 
 
 def test_the_example_tiers_and_reports(outcomes: dict[str, Any]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.lake_kinds.kinds import PAIMON
-from support.orchestrators.environment import AIRFLOW
+from support.orchestrators.environment import AIRFLOW, answer_of
 from support.readers.environment import TEST_SECONDS
 from support.repository import ROOT
 from support.running.cluster_of_processes import SCHEMA, Deployment
@@ -44,12 +42,8 @@ def receiver() -> Iterator[LineageReceiver]:
         yield receiver
 
 
-def assert_openlineage_reads(events: list[Event]) -> None:
-    AIRFLOW.make()
-    command = [AIRFLOW.python, "-P", CHECK]
-    ended = subprocess.run(command, input=json.dumps(events), capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout) == [ROUND_FACET]
+def assert_openlineage_reads(events: list[Event], home: Path) -> None:
+    assert answer_of(AIRFLOW, CHECK, home, events) == [ROUND_FACET]
 
 
 def start_tierer(deployment: Deployment) -> None:
@@ -81,7 +75,7 @@ def test_rounds_of_both_formats(deployment: Deployment, receiver: LineageReceive
             client.tier_table(path)
             deployment.append(path, ROWS, ROWS)
             assert_tells_the_round(deployment, _events_of(receiver, str(client.tier_table(path).round_id)), path)
-    assert_openlineage_reads(receiver.events)
+    assert_openlineage_reads(receiver.events, deployment.folder)
 
 
 def _events_of(receiver: LineageReceiver, run_id: str) -> dict[str, Event]:
@@ -122,4 +116,4 @@ def test_the_coordinator_tells_the_end_of_a_round_whose_tierer_died(deployment: 
     row = last_round(deployment, ORDERS, "FAILED")
     assert row["round_id"] == start["run"]["runId"]
     assert row["error_message"] in failed["run"]["facets"]["errorMessage"]["message"]
-    assert_openlineage_reads(receiver.events)
+    assert_openlineage_reads(receiver.events, deployment.folder)
