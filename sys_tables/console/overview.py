@@ -118,6 +118,7 @@ NEEDS_PERSON: Condition = AnyOf(
 """Tables that do not continue correctly without a person. A pause may be intended, and still nothing is tiered until it ends."""
 
 
+BY_STATE = Query(STATUS_TABLE, group_by=("status",))
 URGENT = Query(STATUS_TABLE, COLUMNS, (NEEDS_PERSON,), SORTS["urgency"], 5)
 """The tables that need a person most."""
 
@@ -179,7 +180,7 @@ class Overview:
 def overview(reader: Reader, search: Search, now: datetime) -> Overview:
     """Reads the page. Raises the errors of the service."""
     page = reader.page(search.query(now), search.page)
-    by_state = {row["status"]: row["count(*)"] for row in reader.rows(Query(STATUS_TABLE, group_by=("status",)))}
+    by_state = {row["status"]: row["count(*)"] for row in reader.rows(BY_STATE)}
     broken, at_risk, persons = (_count(reader, where) for where in (promise_is("broken", now), promise_is("at risk", now), NEEDS_PERSON))
     tables = sum(by_state.values())
     promises = {"kept": max(tables - broken - at_risk, 0), "at risk": at_risk, "broken": broken}

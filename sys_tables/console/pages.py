@@ -15,7 +15,7 @@ from sys_tables.console import cells
 from sys_tables.console.actions import prefilled
 from sys_tables.console.charts.activity import CELLS, HOURS
 from sys_tables.console.charts.table_charts import ROUND_PARTS
-from sys_tables.console.overview import PROMISES, SORTS, promise_of
+from sys_tables.console.overview import BY_STATE, PROMISES, SORTS, URGENT, promise_of
 from sys_tables.console.signing_in import Session
 from sys_tables.console.views.declared import VIEWS
 from sys_tables.registry import Registry
@@ -40,6 +40,8 @@ class Pages:
             "navigation": NAVIGATION,
             "states": LASTING,
             "promises": PROMISES,
+            "by_state": BY_STATE,
+            "urgent": URGENT,
             "sorts": list(SORTS),
             "hours": HOURS,
             "cells": CELLS,

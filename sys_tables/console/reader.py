@@ -73,7 +73,7 @@ class FilledPanel:
     @property
     def filled_headings(self) -> list[Heading]:
         """Returns the columns that have a value in at least one row. A table with empty columns does not fit a screen."""
-        return [heading for heading in self.headings if any(row[heading.name] not in (None, []) for row in self.rows)]
+        return [heading for heading in self.headings if any(row[heading.name] not in (None, [], "") for row in self.rows)]
 
 
 @dataclass(frozen=True)

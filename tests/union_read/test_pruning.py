@@ -85,7 +85,10 @@ def filters(draw: st.DrawFn, names: tuple[str, ...] = tuple(VALUES)) -> Filter:
     if operator in (Operator.IS_NULL, Operator.IS_NOT_NULL):
         return Filter(name, operator)
     literals = LITERALS[name].filter(lambda value: value is not None) if operator in texts else LITERALS[name]
-    return Filter(name, operator, tuple(draw(literals) for _ in range(draw(st.integers(1, 3)) if operator is Operator.IN else 1)))
+    values = tuple(draw(literals) for _ in range(draw(st.integers(1, 3)) if operator is Operator.IN else 1))
+    if operator in texts and draw(st.booleans()):
+        return Filter(name, operator, tuple(value.swapcase() for value in values), ignores_case=True)
+    return Filter(name, operator, values)
 
 
 def trees(leaves: st.SearchStrategy[Filter]) -> st.SearchStrategy[Condition]:
@@ -176,6 +179,12 @@ def test_a_condition_on_a_partition_reads_only_its_files_and_buckets(read: Plann
 
     assert {name for reader in chosen if (name := partition_of(reader)) is not None} == {"south$2025", "south$2026"}
     assert {type(reader) for reader in chosen} == {IcebergFileReader, LogRows}
+
+
+def test_a_text_in_any_case_leaves_out_no_file_with_the_text(read: PlannedRead, all_rows: pa.Table) -> None:
+    condition = Filter("region", Operator.STARTS_WITH, ("SOUTH",), ignores_case=True)
+    assert matching(read.rows(ReadScan(conditions=(condition,))), [condition]) == (needed := matching(all_rows, [condition]))
+    assert len(needed) > 0
 
 
 def partition_of(reader: RowReader) -> str | None:

@@ -70,7 +70,8 @@ def round_bars(rounds: Sequence[Row]) -> RoundBars | None:
     longest_ms = max(1, *(sum(parts.values()) for _, parts in ended))
     bars = [_bar(row, parts, place, longest_ms) for place, (row, parts) in enumerate(ended)]
     longest = short_duration(longest_ms)
-    label = f"The last {len(bars)} rounds, the newest on the right; the longest took {longest} with its waiting time"
+    subject = "The last round" if len(bars) == 1 else f"The last {len(bars)} rounds, the newest on the right; the longest"
+    label = f"{subject} took {longest} with its waiting time"
     return RoundBars(bars, longest, label)
 
 

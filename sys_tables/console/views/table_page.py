@@ -23,6 +23,8 @@ HISTORY_ROWS = 20
 LAG_ROUNDS = 100
 """Rounds whose waits the chart of the lag shows."""
 MAX_BUCKETS = 200
+NO_ROWS = "No round has brought rows to the lake yet. The chart begins with the first rows: lakeward ingest loads some."
+NO_ROUND = "No round has been queued yet. The first one begins when the table has rows. CALL fluss.sys.tier_table starts one now."
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage
 def lag_panel(here: tuple[Condition, ...]) -> Panel:
     """Returns the panel of the newest rounds for the chart of the lag."""
     query = Query("tiering_rounds", WAIT_COLUMNS, here, NEWEST_ROUNDS, LAG_ROUNDS)
-    return Panel("Lag", query, "No round has brought rows to the lake yet.", "lag")
+    return Panel("Lag", query, NO_ROWS, "lag")
 
 
 def panels(here: tuple[Condition, ...]) -> list[Panel]:
@@ -86,7 +88,7 @@ def panels(here: tuple[Condition, ...]) -> list[Panel]:
         Panel(
             "Errors", Query("tiering_errors", ERRORS, here, newest_first("last_seen"), HISTORY_ROWS), "No round of this table has failed."
         ),
-        Panel("Rounds", Query("tiering_rounds", ROUNDS, here, newest_first("pending_time"), HISTORY_ROWS), "No round has been queued yet."),
+        Panel("Rounds", Query("tiering_rounds", ROUNDS, here, newest_first("pending_time"), HISTORY_ROWS), NO_ROUND),
         Panel(
             "Buckets",
             Query("tiering_buckets", BUCKETS, here, (Order("partition_name"), Order("bucket_id")), MAX_BUCKETS),

@@ -34,6 +34,8 @@ def truth_of(condition: Condition, row: Mapping[str, Any]) -> bool | None:
         case Not(part):
             truth = truth_of(part, row)
             return None if truth is None else not truth
+        case Filter(column, operator, (text,), True):
+            return _filter_truth(operator, row[column] and row[column].lower(), [text and str(text).lower()])
         case Filter(column, operator, values):
             return _filter_truth(operator, row[column], [*values])
 

@@ -36,6 +36,7 @@ from sys_tables.registry import default_registry
 from sys_tables.server.messages import scan_request_from_pb
 from tiering.access.client_access import TOKEN_FILE, ClientAccess
 from tiering.cli.sql.service_engine import ServiceDuckDbEngine
+from tiering.model.rounds import PART_COLUMNS
 from tiering.model.sql_types import column_list
 from tiering.round_history import PART_COLOURS
 
@@ -170,11 +171,17 @@ def test_a_round_is_a_bar_that_is_split_into_its_parts() -> None:
     assert (newest.parts[0].y, newest.parts[-1].y) == (80.0, 0.0)
     assert newest.label == "2026-03-01 11:57:50 UTC, SUCCEEDED: waiting 10 s, plan 1 s, write 7 s, commit 2 s"
     assert (picture.longest, round_bars(rows[:1])) == ("20 s", None)
+    assert picture.label == "The last 2 rounds, the newest on the right; the longest took 20 s with its waiting time"
+    alone = round_bars(rows[:2])
+    assert alone is not None
+    assert alone.label == "The last round took 20 s with its waiting time"
 
 
 def test_the_parts_of_a_round_have_the_same_colours_everywhere() -> None:
     style = (CONSOLE / "static" / "console.css").read_text()
     assert [name for name, colour in PART_COLOURS.items() if f".part-{name} {{ fill: {colour}; }}" not in style] == []
+    colours = {f"{name}_ms": colour for name, colour in PART_COLOURS.items()}
+    assert [name for name in PART_COLUMNS if f".{name} {{ fill: {colours[name]}; background: {colours[name]}; }}" not in style] == []
 
 
 def test_a_bucket_shows_where_its_records_are() -> None:
