@@ -14,7 +14,7 @@ import pytest
 from support.other_user import acting_as_another_user, change_rights
 from tiering.access.file_watch import RETRY_SECONDS, FileWatch
 from tiering.access.identity import Authentication
-from tiering.access.tokens import TokenFile, add_token, new_token, read_tokens, revoke_token
+from tiering.access.tokens import TokenFile, add_token, new_token, read_tokens, revoke_token, users_with_tokens
 from tiering.errors import InvalidArgument, SetupError, Unauthenticated
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
@@ -54,6 +54,16 @@ def test_a_token_holds_until_it_expires(tmp_path: Path) -> None:
     now[0] = NOW + timedelta(days=90)
     with pytest.raises(Unauthenticated, match="expired at 2027-02-22"):
         tokens.identity(token)
+
+
+def test_the_users_with_tokens_are_those_whose_tokens_are_valid(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    added(file, "ann", expires_time=NOW)
+    revoke_token(file, added(file, "bob").split("_")[1], NOW)
+    added(file, "eve")
+    assert [identity.principal for identity in users_with_tokens(file, NOW)] == ["eve"]
+    file.write_text("{")
+    assert users_with_tokens(file, NOW) == []
 
 
 def test_a_token_works_from_when_it_is_written_until_it_is_revoked(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import structlog
 
 from tiering.access.acting_for import current_subject
 from tiering.access.file_watch import FileVersion, file_version
-from tiering.access.identity import UNCHECKED, Identity
+from tiering.access.identity import UNCHECKED, Authentication, Identity
 from tiering.access.policies.decisions import Decisions, Mask
 from tiering.access.policies.engine import CedarEngine, PolicyStatement
 from tiering.access.privileges import SERVICE, Privilege, Resource, statement_for
@@ -167,9 +167,18 @@ NO_POLICIES = PolicyState((), None, None)
 class Grants:
     """The policies of one service. Without a file, every caller may do everything."""
 
-    def __init__(self, file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Reads the file. Raises InvalidArgument for an unreadable or faulty file, because then no policies would be in force."""
+    def __init__(
+        self,
+        file: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        users: Callable[[], Sequence[Identity]] = tuple,
+    ) -> None:
+        """Reads the file. `users` returns the users that the service knows with their groups, such as those with a token.
+
+        Raises InvalidArgument for an unreadable or faulty file, because then no policies would be in force.
+        """
         self._file = file
+        self._users = users
         self._clock = clock
         self._lock = threading.Lock()
         self._engine: CedarEngine | None = None
@@ -206,6 +215,19 @@ class Grants:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(subject)
             return access
+
+    def known_users(self, principal: str | None = None) -> Sequence[Access]:
+        """Returns the access of each user that the service or a policy names; with `principal`, the access of this user alone.
+
+        The groups of a user whom only a policy or the question names are unknown. No token of the owner is among them.
+        """
+        with self._lock:
+            engine = self._engine
+        identities = {replace(identity, peer=""): None for identity in self._users() if principal in (None, identity.principal)}
+        named = (() if engine is None else engine.users) if principal is None else [principal]
+        with_groups = {identity.principal for identity in identities}
+        unknown = [Identity(name, Authentication.TOKEN, has_unknown_groups=True) for name in named if name not in with_groups]
+        return [self.access_of(identity) for identity in (*identities, *unknown)]
 
     def may_impersonate(self, identity: Identity, user: str) -> bool:
         """Returns whether an identity may read and make CALLs as a user. Without a policy file, none may."""

@@ -133,6 +133,16 @@ class TokenFile:
                 log.error("the file of tokens cannot be read; its former tokens stay valid", reason=error.message)
 
 
+def users_with_tokens(path: Path, now: datetime) -> list[Identity]:
+    """Returns the users with a token that is valid now; none if the file cannot be read."""
+    try:
+        tokens = read_tokens(path)
+    except SetupError:
+        return []
+    valid = (token for token in tokens if token.revoked_time is None and (token.expires_time is None or token.expires_time > now))
+    return [Identity(token.principal, Authentication.TOKEN, frozenset(token.groups)) for token in valid]
+
+
 def read_tokens(path: Path) -> list[StoredToken]:
     """Returns all tokens of a file, including revoked ones; none if there is no file. Raises SetupError for an unreadable file."""
     try:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tiering.access.audit import AuditEntry
 from tiering.access.grants import PolicyState
+from tiering.access.policies.effective import EffectivePrivileges
 from tiering.access.requirements import Requirement
 from tiering.coordinator.decisions.next_action import CatalogNames
 from tiering.coordinator.decisions.records import ErrorRecord, EventRecord, LakeCommitRecord, RoundRecord
@@ -39,6 +40,7 @@ __all__ = [
     "CoordinatorControl",
     "CoordinatorHandle",
     "CoordinatorView",
+    "EffectivePrivileges",
     "ErrorRecord",
     "EventRecord",
     "History",
@@ -138,6 +140,14 @@ class CoordinatorView(NamesView, Protocol):
 
     def policies(self) -> PolicyState:
         """Returns the policies in force."""
+
+    def effective_privileges(
+        self, principal: str | None = None, database_name: str | None = None, table_name: str | None = None
+    ) -> Iterator[EffectivePrivileges]:
+        """Yields what the caller may do, and for ADMIN what other users may do, on tables that the caller may describe.
+
+        Exact names narrow it. The groups of a user whom the service does not know are unknown.
+        """
 
     def audit(self) -> Iterator[AuditEntry]:
         """Yields the audit trail, the newest entry first."""

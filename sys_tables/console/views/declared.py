@@ -105,6 +105,7 @@ _TABLE = Field("table", "Table", TABLE_COLUMNS)
 _TIERER = Field("tierer", "Tierer", ("tierer_id",))
 _LEASE = Field("lease", "Lease", ("lease_id",))
 _PRINCIPAL = Field("principal", "Principal", ("principal",))
+_PRIVILEGES = Field("privilege", "Privilege", ("privileges",))
 _RUNNING = (
     *("database_name", "table_name", "round_id", "tierer_id", "started_time", "splits_done", "splits_total", "records_read"),
     "completion_target",
@@ -215,8 +216,16 @@ VIEWS = (
         "privileges",
         "p",
         "Privileges",
-        "The policies in force: who may do what on which tables. A policy with forbid is stronger than all that permit.",
+        "What you may do on which tables, and for ADMIN what other users may do. Below are the policies in force: a policy with forbid is "
+        "stronger than all that permit.",
         (
+            ListPart(
+                "Effective privileges",
+                "effective_privileges",
+                ("principal", "groups", "database_name", "table_name", "privileges"),
+                "You may describe no table.",
+                (_PRINCIPAL, _TABLE, _PRIVILEGES),
+            ),
             ListPart(
                 "Policies",
                 "grants",
@@ -225,7 +234,7 @@ VIEWS = (
                 (
                     Field("effect", "Effect", ("effect",), ("permit", "forbid", "error")),
                     _PRINCIPAL,
-                    Field("privilege", "Privilege", ("privileges",)),
+                    _PRIVILEGES,
                     Field("resource", "Object", ("resource",)),
                 ),
                 command="lakeward coordinator --data FOLDER --policy policies.cedar",

@@ -114,6 +114,11 @@ def panels(here: tuple[Condition, ...]) -> list[Panel]:
             Query("table_proofs", PROOFS, here, newest_first("proved_at"), HISTORY_ROWS),
             "The table has not been proved. CALL fluss.sys.prove_table writes a signed proof that the lake equals the log.",
         ),
+        Panel(
+            "Effective privileges",
+            Query("effective_privileges", ("principal", "groups", "privileges"), here, limit=MAX_BUCKETS),
+            "The cluster does not list this table.",
+        ),
         Panel("Source table", Query("tables", SOURCE, here), "The cluster does not list this table."),
     ]
 

@@ -16,6 +16,8 @@ from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
+from tiering.access.policies.effective import EffectivePrivileges
+from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.interface import History, HistoryRange
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
@@ -65,6 +67,40 @@ def test_statuses_and_what_is_counted_of_them(world: World) -> None:
     with acting_as(OTTO):
         assert world.coordinator.view().status_columns().num_rows == 4
     assert world.coordinator.view().status_columns().num_rows == 4
+
+
+def test_effective_privileges_are_those_that_are_enforced(world: World) -> None:
+    def rows(identity: Identity) -> list[EffectivePrivileges]:
+        with acting_as(identity):
+            return list(world.coordinator.view().effective_privileges())
+
+    tables = [("sales", "orders"), ("mart", "open_days")]
+    assert {(row.database_name, row.table_name): row.privileges for row in rows(ANA)} == dict.fromkeys(tables, "DESCRIBE, SELECT")
+    assert {row.principal for row in rows(ANA)} == {"ana"}
+    assert {row.principal: row.groups for row in rows(OTTO)} == {"otto": "ops", "ana": None}
+    places = [SERVICE, *map(Resource, ("hr", "mart", "sales")), *(Resource.of_table(table.path) for table in world.tables)]
+    for identity in (ANA, OTTO):
+        access = world.coordinator.grants.access_of(identity)
+        shown = {
+            (row.database_name, row.table_name, right)
+            for row in rows(OTTO)
+            if row.principal == identity.principal
+            for right in row.privileges.split(", ")
+        }
+        allowed = {(place.database, place.name, right) for place in places for right in Privilege if access.may(right, place)}
+        assert shown == allowed
+
+
+def test_an_admin_learns_nothing_of_a_table_that_is_hidden_from_the_admin(tmp_path: Path, world: World) -> None:
+    (tmp_path / "policy.cedar").write_text(POLICIES + 'permit (principal == User::"ana", action == Action::"ADMIN", resource);')
+    world.coordinator.grants = Grants(tmp_path / "policy.cedar", users=lambda: [OTTO])
+    with acting_as(ANA):
+        rows = list(world.coordinator.view().effective_privileges())
+        assert "otto" in {row.principal for row in rows}
+        assert {row.table_name for row in rows} == {None, "orders", "open_days"}
+        assert {row.database_name for row in rows} == {None, "sales", "mart"}
+        assert list(world.coordinator.view().effective_privileges("zoe")) == []
+        assert {row.principal for row in world.coordinator.view().effective_privileges("otto", "sales", "orders")} == {"otto"}
 
 
 def test_names(world: World) -> None:

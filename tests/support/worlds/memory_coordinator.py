@@ -12,7 +12,7 @@ import pyarrow as pa
 from support.worlds.memory_store import MemoryStore
 from sys_tables.query.reading import RowColumns
 from tiering.access.requirements import Requirement
-from tiering.coordinator.interface import CatalogNames, CheckResult, ErrorRecord, History, TableProof
+from tiering.coordinator.interface import CatalogNames, CheckResult, EffectivePrivileges, ErrorRecord, History, TableProof
 from tiering.coordinator.lake_repair.reconciler import action_of
 from tiering.coordinator.memory.open_calls import OpenCall, OpenCalls
 from tiering.errors import ClusterUnavailable, UnknownDatabase, UnknownTable
@@ -109,6 +109,11 @@ class MemoryView:
 
     def validations(self) -> Sequence[CheckResult]:
         return ()
+
+    def effective_privileges(
+        self, principal: str | None = None, database_name: str | None = None, table_name: str | None = None
+    ) -> Iterator[EffectivePrivileges]:
+        return iter(())
 
     def proofs(self) -> Sequence[TableProof]:
         return ()

@@ -67,6 +67,16 @@ def test_a_part_that_the_caller_may_not_read_names_the_privilege_and_the_other_p
         assert (privilege in text, other_part in text) == (True, True)
 
 
+def test_a_user_sees_the_own_privileges_and_only_an_admin_those_of_others(signed_in: Browser) -> None:
+    def rows(user: str) -> set[str]:
+        part = signed_in(user).get("/privileges").text.partition('id="effective-privileges"')[2].partition("</table>")[0]
+        return {text_of(row) for row in re.findall(r"<tr>.*?</tr>", part, re.DOTALL)}
+
+    assert {row for row in rows("vera") if row.startswith(("vera", "olga"))} == {"vera hr layoffs DESCRIBE", "vera hr people DESCRIBE"}
+    assert {row for row in rows("ana") if "layoffs" in row or "olga" in row} == set()
+    assert {"vera hr people DESCRIBE", "olga hr layoffs DESCRIBE, SELECT, WRITE, TIER, OPERATE"} <= rows("olga")
+
+
 def test_events_are_narrowed_by_table_kind_and_level(service: GuardedService, signed_in: Browser, access: Access) -> None:
     browser = signed_in("olga")
     with SystemCatalog(service.running.uri, access=access("olga")) as catalog:

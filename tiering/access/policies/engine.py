@@ -75,6 +75,8 @@ class CedarEngine:
 
     statements: Sequence[PolicyStatement]
     """The policies, in the order of the file."""
+    users: Sequence[str]
+    """The users that the policies name."""
 
     def __init__(self, text: str) -> None:
         """Raises InvalidArgument for policies that are unreadable, name unknown types or actions, or cannot be used as a filter."""
@@ -105,6 +107,7 @@ class CedarEngine:
         self._by_id = policies
         self._policies = _CedarPolicies(policies)
         self.statements = [_statement(policy_id, policy) for policy_id, policy in policies.items()]
+        self.users = sorted({name for policy in policies.values() for kind, name in entities_in(policy) if kind == "User"})
         alike: dict[str, dict[str, Any]] = {}
         for policy_id, policy in policies.items():
             alike.setdefault(_without_names(policy), {})[policy_id] = policy

@@ -19,7 +19,7 @@ from tiering.access.client_access import TLS_CA, TLS_CERT, TLS_KEY, TOKEN_FILE, 
 from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity
 from tiering.access.loopback import stays_on_this_machine
-from tiering.access.tokens import TokenFile, new_token, write_private
+from tiering.access.tokens import TokenFile, new_token, users_with_tokens, write_private
 from tiering.cli.commands.token import ACCESS_FOLDER, tokens_path
 from tiering.cli.terminal.access_options import AccessOptions, Auth, GrantOptions
 from tiering.errors import InvalidArgument, SetupError
@@ -144,7 +144,8 @@ def open_grants(settings: GrantOptions, access: AccessOptions, data: Path, stack
             "--policy needs --auth. Without it, the service does not know its callers",
             hint="Add --auth token, mtls or oidc (docs/security.md).",
         )
-    grants = Grants(settings.policy)
+    has_tokens, tokens = access.auth is Auth.TOKEN, tokens_path(data, access.tokens)
+    grants = Grants(settings.policy, users=lambda: users_with_tokens(tokens, datetime.now(UTC)) if has_tokens else ())
     decide_impersonation(grants.may_impersonate)
     stack.callback(decide_impersonation, nobody_may)
     if settings.audit_log is None and not access.authenticates:

@@ -153,6 +153,7 @@ class Coordinator:
             assigned_format=self.options.lake_format if self.relay is not None else None,
             access=self.grants.current(),
             policies=self.grants.state,
+            known_users=self.grants.known_users,
             audit=self.audit,
             explain_upkeep=partial(self.upkeep.explain, tierer_connected=connected),
             publication=self.publisher.publication,

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tiering.access.audit import AuditEntry, AuditTrail
 from tiering.access.grants import EVERYTHING, NO_POLICIES, Access, PolicyState
+from tiering.access.policies.effective import EffectivePrivileges, effective_privileges
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.cluster.base import LeaseListing, TableCatalog
@@ -80,6 +81,7 @@ class View:
         assigned_format: str | None = None,
         access: Access = EVERYTHING,
         policies: Callable[[], PolicyState] = lambda: NO_POLICIES,
+        known_users: Callable[[str | None], Sequence[Access]] = lambda principal: (),
         audit: AuditTrail | None = None,
         explain_upkeep: Callable[[TableRecord], UpkeepExplanation] | None = None,
         publication: Callable[[TableRecord, datetime], Publication | None] = lambda record, now: None,
@@ -87,7 +89,7 @@ class View:
     ) -> None:
         self._moment = moment
         self._access = access
-        self._policies, self._audit = policies, audit
+        self._policies, self._known_users, self._audit = policies, known_users, audit
         self._records = records
         self._cluster = cluster
         self._observer = observer
@@ -272,6 +274,17 @@ class View:
 
     def policies(self) -> PolicyState:
         return self._policies()
+
+    def effective_privileges(
+        self, principal: str | None = None, database_name: str | None = None, table_name: str | None = None
+    ) -> Iterator[EffectivePrivileges]:
+        own = self._access
+        others = self._known_users(principal) if own.may(Privilege.ADMIN, SERVICE) else ()
+        databases = [name for name in self.databases() if database_name in (None, name)]
+        paths = [table.path for name in databases for table in self.tables(name) if table_name in (None, table.path.table_name)]
+        for access in (own, *(access for access in others if access.identity.principal != own.identity.principal)):
+            if principal in (None, access.identity.principal):
+                yield from effective_privileges(access, databases, paths)
 
     def audit(self) -> Iterator[AuditEntry]:
         return iter(()) if self._audit is None else self._audit.entries()
