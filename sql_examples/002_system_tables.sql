@@ -7,6 +7,7 @@ SHOW TABLES IN fluss.sys;
 -- | namespace | tableName | isTemporary |
 -- | --- | --- | --- |
 -- | sys | audit | false |
+-- | sys | dead_letters | false |
 -- | sys | effective_privileges | false |
 -- | sys | freshness_misses | false |
 -- | sys | grants | false |
