@@ -58,18 +58,63 @@ def test_a_url_without_a_database_begins_in_an_empty_one(thrift_server: Path, jd
         connected.close()
 
 
-def test_metadata_calls_list_the_built_in_catalog_alone(listed: Listed) -> None:
+def test_metadata_calls_list_the_current_catalog(listed: Listed) -> None:
     assert listed("getCatalogs") == []
-    assert listed("getProcedures", None, "%", "%") == []
-    assert listed("getPrimaryKeys", None, "sys", "tables") == []
-    of_dbt = {"lakeward", "reports"}
-    for catalog in (None, "fluss"):
-        schemas = names(listed("getSchemas", catalog, "%"), "TABLE_SCHEM")
-        assert {"default", "global_temp"} <= schemas <= {"default", "global_temp", *of_dbt}
-        assert listed("getTables", catalog, "sys", "%", None) == []
-        assert listed("getColumns", catalog, "sys", "%", "%") == []
+    assert [row["TABLE_SCHEM"] for row in listed("getSchemas")] == ["demo", "sys"]
+    assert [row["TABLE_NAME"] for row in listed("getTables", None, "demo", "%", None)] == ["flights", "planes"]
+    assert {row["TABLE_NAME"]: row["REMARKS"] for row in listed("getTables", None, "sys", "%", None)} == {
+        table.name: table.comment for table in default_registry().tables
+    }
+    assert {row["TABLE_TYPE"] for row in listed("getTables", None, None, None, None)} == {"TABLE"}
     assert names(listed("getTableTypes"), "TABLE_TYPE") == {"TABLE", "VIEW"}
     assert names(listed("getFunctions", None, "%", "upper"), "FUNCTION_NAME") == {"upper"}
+    assert listed("getProcedures", None, "%", "%") == []
+    assert listed("getPrimaryKeys", None, "sys", "tables") == []
+
+
+def test_columns_have_positions_types_and_comments(listed: Listed) -> None:
+    schema = default_registry().table("lake_tiering_status").schema
+    columns = listed("getColumns", None, "sys", "lake\\_tiering\\_status", "%")
+
+    assert [(row["COLUMN_NAME"], int(row["ORDINAL_POSITION"])) for row in columns] == [
+        (name, position) for position, name in enumerate(schema.names, 1)
+    ]
+    assert all(row["REMARKS"] not in ("", "NULL") for row in columns)
+    types = {row["COLUMN_NAME"]: tuple(row[name] for name in ("TYPE_NAME", "DATA_TYPE", "COLUMN_SIZE")) for row in columns}
+    assert types["status"] == ("STRING", "12", str(2**31 - 1))
+    assert types["lag_ms"] == ("BIGINT", "-5", "19")
+    assert types["paused"] == ("BOOLEAN", "16", "1")
+    assert types["last_tiered_time"] == ("TIMESTAMP", "93", "26")
+
+
+@pytest.mark.parametrize(
+    ("schema", "table", "column", "expected"),
+    [
+        ("DEMO", "Flights", "ID", [("demo", "flights", "id")]),
+        ("dem_", "f%", "%", [("demo", "flights", "id"), ("demo", "flights", "text")]),
+        ("d%", "%a%", "te_t", [("demo", "planes", "text")]),
+        ("dem\\_", "%", "%", []),
+        ("demo", "flight_", "i", []),
+        ("nobody", "%", "%", []),
+    ],
+)
+def test_patterns_match_names_in_any_case(listed: Listed, schema: str, table: str, column: str, expected: list[tuple[str, ...]]) -> None:
+    columns = listed("getColumns", None, schema, table, column)
+
+    assert [(row["TABLE_SCHEM"], row["TABLE_NAME"], row["COLUMN_NAME"]) for row in columns] == expected
+
+
+def test_metadata_calls_follow_the_current_catalog(thrift_server: Path, jdbc_url: str, jvm: Any, listed: Listed) -> None:
+    connected = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
+    try:
+        connected.createStatement().execute("USE spark_catalog.default")
+        schemas = {cells[0] for cells in result_rows(connected.getMetaData().getSchemas()).cells}
+    finally:
+        connected.close()
+
+    assert {"default", "global_temp"} <= schemas
+    assert not schemas & {"demo", "sys"}
+    assert names(listed("getSchemas"), "TABLE_SCHEM") == {"demo", "sys"}, "another session keeps its catalog"
 
 
 def test_the_current_database_is_that_of_the_url(connection: Any) -> None:
@@ -87,10 +132,13 @@ def test_a_call_is_a_statement_and_has_no_prepared_form(connection: Any) -> None
     assert {cells[0] for cells in result_rows(statement.executeQuery()).cells} == {"tier_table"}
 
 
-def test_views_put_the_system_tables_into_the_tree(thrift_server: Path, blocks: DocBlocks, connection: Any, listed: Listed) -> None:
+def test_views_put_the_system_tables_into_the_tree_of_the_built_in_catalog(
+    thrift_server: Path, blocks: DocBlocks, connection: Any, listed: Listed
+) -> None:
     printed = run(blocks["views"], thrift_server)
 
     assert "Error" not in printed, printed
+    connection.createStatement().execute("USE spark_catalog.lakeward")
     tables = {row["TABLE_NAME"]: row for row in listed("getTables", None, "lakeward", "%", None)}
     assert {name: (row["TABLE_TYPE"], row["REMARKS"]) for name, row in tables.items()} == {
         table.name: ("VIEW", table.comment) for table in default_registry().tables

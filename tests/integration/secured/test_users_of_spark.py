@@ -12,7 +12,7 @@ import pytest
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process, wait_for
 from support.services.client_statements import Answer, Rows
-from support.services.sql_clients import COMMANDS, ask_beeline, ask_python
+from support.services.sql_clients import COMMANDS, ask_beeline, ask_python, run
 from tiering.access.client_access import USER_FOLDER
 from tiering.access.tokens import add_token, new_token
 from tiering.cli.commands.token import tokens_path
@@ -168,3 +168,12 @@ def test_users_of_a_connect_server(connect_port: int, tmp_path: Path) -> None:
         return answers
 
     check_each_sees_their_own(ask)
+
+
+def test_metadata_calls_of_a_thrift_server_show_each_user_their_own(thrift_port: int, tmp_path: Path) -> None:
+    for user, shown, hidden in (("ann", "sales", "hr"), ("bob", "hr", "sales"), ("ann", "sales", "hr")):
+        command = f"beeline -u jdbc:hive2://127.0.0.1:{thrift_port}/default -n {user} --silent=true --outputformat=tsv2"
+        printed = run(command, tmp_path, "-e", "USE fluss;", "-e", "!metadata getSchemas")
+        schemas = [line.split("\t")[0] for line in printed.splitlines() if "\t" in line]
+        assert schemas == ["TABLE_SCHEM", shown, "sys"], printed
+        assert hidden not in printed
