@@ -197,6 +197,9 @@ ensure_dbt() { PYTHONPATH=.:tests .venv/bin/python -m support.dbt.environment; }
 # Airflow and Dagster, each in an environment of its own. Airflow's has OpenLineage's client, too.
 ensure_orchestrators() { PYTHONPATH=.:tests .venv/bin/python -m support.orchestrators.environment; }
 
+# The libraries of Superset: they need an older SQLAlchemy.
+ensure_superset() { PYTHONPATH=.:tests .venv/bin/python -m support.superset.environment; }
+
 # The program that checks histories of tierers for linearizability, and the Go toolchain that builds it.
 ensure_history_checker() { PYTHONPATH=.:tests .venv/bin/python -m support.histories.checker; }
 
@@ -213,7 +216,7 @@ ensure_fluss_server
 if [ "${1:-}" = all-tests ]; then
   # Two at once: one waits for Maven's repository, the other one for PyPI and the Go proxy.
   # It does not inherit the lock (9): after a Ctrl-C it may outlive this script.
-  { ensure_readers && ensure_dbt && ensure_orchestrators && ensure_history_checker; } 9>&- &
+  { ensure_readers && ensure_dbt && ensure_superset && ensure_orchestrators && ensure_history_checker; } 9>&- &
   others=$!
   trap 'kill "$others" 2>/dev/null || true' EXIT
   ensure_postgresql
