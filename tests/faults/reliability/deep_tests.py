@@ -69,6 +69,7 @@ VALUES = (
     "tests/model/schema/test_schema_changes.py",
     "tests/planning",
     "tests/redaction/test_any_text.py",
+    "tests/round/dead_letters/test_drawn_interruptions.py",
     "tests/round/tasks/test_partition_names.py",
     "tests/round/tasks/test_spark_tasks.py",
     "tests/sys_tables/procedures/test_fuzzed_calls.py",
