@@ -89,4 +89,8 @@ class ProveTable(CallRequest[ProveTableResult]):
     answer_seconds = VALIDATION_SECONDS
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
     snapshot_id: int | None = parameter("A lake snapshot; the newest if not given.", default=None)
-    spark: bool = parameter("Whether Spark counts the rows, too, if it is installed where the service runs.", default=True)
+    spark: bool | None = parameter(
+        "Whether Spark counts the rows, too, if it is installed where the service runs. If not given, it counts those of tables whose lake "
+        "files have at most 1 GiB.",
+        default=None,
+    )

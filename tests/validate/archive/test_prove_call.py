@@ -30,6 +30,7 @@ from tiering.validate.archive.sealing import TableProver
 from tiering.validate.archive.spark_reader import NOT_ASKED, SparkReader
 from tiering.validate.child import ClusterValidation
 
+NO_JAVA = "not installed: no Java"
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 
@@ -94,15 +95,33 @@ def test_each_proof_is_recorded_with_its_caller_and_what_it_says(
     assert proof.principal == "ann"
 
 
-@pytest.mark.parametrize(("options", "note"), [((), "not installed: no Java\n"), (("--no-spark",), "not asked\n")])
+@pytest.mark.parametrize(
+    ("options", "largest", "missing", "note"),
+    [
+        ((), 1 << 30, NO_JAVA, f"{NO_JAVA}\n"),
+        (("--no-spark",), 1 << 30, NO_JAVA, "not asked\n"),
+        ((), 1_000, "", "not asked: the lake files have 0 MiB, and by default Spark counts tables up to 0 MiB\n"),
+        (("--spark",), 1_000, NO_JAVA, f"{NO_JAVA}\n"),
+    ],
+)
 def test_spark_is_asked_unless_the_caller_says_otherwise(
-    world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path, options: tuple[str, ...], note: str
+    world: LakeWorld,
+    prover: Prover,
+    table: TableInfo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    largest: int,
+    missing: str,
+    note: str,
 ) -> None:
+    monkeypatch.setattr("tiering.validate.archive.sealing.LARGEST_BYTES", largest)
+
     async def scenario(client: Any) -> None:
         done = await prove(client, "--out", str(tmp_path / "orders.zip"), *options)
         assert f"not counted by Spark: {note}" in done.stderr
 
-    served(world, prover, tmp_path, scenario, lambda: SparkReader("", {}, "not installed: no Java"))
+    served(world, prover, tmp_path, scenario, lambda: SparkReader("", {}, missing))
 
 
 def test_tables_that_cannot_be_proved(world: LakeWorld, prover: Prover, table: TableInfo, tmp_path: Path) -> None:

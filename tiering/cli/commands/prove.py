@@ -28,7 +28,14 @@ def prove(
     snapshot: Annotated[
         int | None, typer.Option(metavar="ID", help="Id of the lake snapshot. Default: the newest snapshot.", show_default=False)
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark/--no-spark", help="Whether Spark counts the rows, too.")] = True,
+    spark: Annotated[
+        bool | None,
+        typer.Option(
+            "--spark/--no-spark",
+            help="Whether Spark counts the rows, too. Default: if the lake files have at most 1 GiB.",
+            show_default=False,
+        ),
+    ] = None,
     uri: UriOption = DEFAULT_URI,
     force: ForceOption = False,
     output: FormatOption = OutputFormat.TABLE,
@@ -45,7 +52,7 @@ def prove(
     documents: list[verify.Document] = []
 
     def write(sink: IO[bytes]) -> None:
-        archive = _archive(uri, {"table": str(path), "snapshot_id": snapshot, **({} if spark else {"spark": False})})
+        archive = _archive(uri, {"table": str(path), "snapshot_id": snapshot, **({} if spark is None else {"spark": spark})})
         documents.append(_document(archive))
         sink.write(archive)
 

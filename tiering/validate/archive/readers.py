@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -31,7 +32,8 @@ def reader_counts(lake: Lake, subject: Subject, stored_rows: int, spark: SparkRe
 def _by_spark(lake: Lake, subject: Subject, snapshot_id: int, spark: SparkReader) -> ReaderCount:
     if (runtime := spark_runtime(lake.format)) is not None:
         return ReaderCount(spark_reader.READER, None, None, f"{NOT_INSTALLED}: it needs {runtime}, which Lakeward cannot configure")
-    return spark.count(subject.view.path, snapshot_id)
+    size_bytes = sum(Path(file.path).stat().st_size for file in subject.files.all_files)
+    return spark.for_table(size_bytes).count(subject.view.path, snapshot_id)
 
 
 def _row(reader: str, version: str | None, rows: int | None, note: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tiering.procedures.prove_table import ProveTable, ProveTableResult, ReaderR
 from tiering.procedures.validate_table import CheckResult
 from tiering.validate.archive import verify
 from tiering.validate.archive.signing_key import SigningKey, read_key
-from tiering.validate.archive.spark_reader import NOT_ASKED, SparkReader
+from tiering.validate.archive.spark_reader import LARGEST_BYTES, NOT_ASKED, SparkReader
 from tiering.validate.child import ClusterValidation
 
 
@@ -40,7 +40,9 @@ class TableProver:
         self, request: ProveTable, started: Callable[[subprocess.Popen[str]], None]
     ) -> tuple[Sequence[CheckResult], ProveTableResult]:
         """Returns the checks and the signed proof. Raises the errors of the validation, SetupError for a key that cannot be used."""
-        spark = self.spark() if request.spark else NOT_ASKED
+        spark = NOT_ASKED if request.spark is False else self.spark()
+        if request.spark is None:
+            spark = replace(spark, largest_bytes=LARGEST_BYTES)
         return proof_of(self.validation.prove(request.path, request.snapshot_id, started, spark), read_key(self.key_file))
 
 

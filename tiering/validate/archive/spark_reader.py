@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiering.child_process import keep_current_folder_out, module_command
@@ -23,6 +23,8 @@ from tiering.redaction.redact import outside_text
 READER = "Spark"
 LONGEST_SECONDS = 3_600
 """Time after which a count is given up."""
+LARGEST_BYTES = 1 << 30
+"""Size of the lake files up to which Spark counts unless the caller decides: Spark reads the table once more, beside the coordinator."""
 AT_START = ("spark.jars", "spark.sql.extensions")
 """Properties for the start of the JVM, on a command line that every user of the machine may read. Others may have secrets."""
 SETTINGS: Mapping[str, str] = {
@@ -40,11 +42,22 @@ SETTINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class SparkReader:
-    """A Spark that can read the lake. `properties`: those of the lake's catalog `catalog`. `missing`: why it is not asked."""
+    """A Spark that can read the lake. `properties`: those of the lake's catalog `catalog`. `missing`: why it is not asked.
+
+    `largest_bytes`: it is not asked about larger tables; None = about each table.
+    """
 
     catalog: str
     properties: Mapping[str, str]
     missing: str = ""
+    largest_bytes: int | None = None
+
+    def for_table(self, size_bytes: int) -> SparkReader:
+        """Returns the Spark that counts a table with this size of its lake files, or that says why it does not."""
+        if self.missing or self.largest_bytes is None or size_bytes <= self.largest_bytes:
+            return self
+        size, largest = (f"{value / 2**20:,.0f} MiB" for value in (size_bytes, self.largest_bytes))
+        return replace(self, missing=f"not asked: the lake files have {size}, and by default Spark counts tables up to {largest}")
 
     def count(self, path: TablePath, snapshot_id: int) -> ReaderCount:
         """Returns what Spark counts in a snapshot, or why it could not."""
