@@ -5,6 +5,7 @@ The list comes from comparing results. A difference that shows as an error may s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from sqlglot import exp
@@ -15,6 +16,10 @@ _INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIG
 _TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
 _DEFAULT_FORMAT = "%Y-%mstrict-%dstrict %Hstrict:%Mstrict:%Sstrict"
 """The format that sqlglot gives a `unix_timestamp(x)` without one."""
+_UNITS = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
+"""Spark's short names of units, which DuckDB does not know."""
+_UNITS_OF_DATES = ("YEAR", "QUARTER", "MONTH", "WEEK")
+_DAY_OF_WEEK = ("DOW", "DAYOFWEEK")
 _OTHER_MEANING = ("hash", "typeof", "version", "xxhash64")
 """Functions that DuckDB has under the same names with other results."""
 
@@ -29,7 +34,7 @@ def in_duckdb(tree: exp.Query) -> None:
 def _cast(node: exp.Expr) -> None:
     """Rewrites casts: to an integer Spark cuts a fraction off, DuckDB rounds; in a text Spark shows an instant without its zone."""
     kind, value = node.args["to"].this, node.this
-    plain = value.is_string or "." not in value.name if isinstance(value, exp.Literal) else isinstance(value, exp.Null)
+    plain = re.fullmatch("[^.eE]*", value.name) is not None if isinstance(value, exp.Literal) else isinstance(value, exp.Null)
     if plain or kind not in (*_INTEGERS, *_TEXTS):
         return
     type_name = exp.Anonymous(this="typeof", expressions=[value.copy()])
@@ -37,11 +42,22 @@ def _cast(node: exp.Expr) -> None:
         differs: exp.Expr = exp.Anonymous(this="regexp_matches", expressions=[type_name, exp.Literal.string("^(DOUBLE|FLOAT|DECIMAL)")])
         exact = exp.Cast(this=value.copy(), to=exp.DataType.build("DECIMAL(38, 18)", dialect="duckdb"))
         other = type(node)(this=exp.Anonymous(this="trunc", expressions=[exact]), to=node.args["to"].copy())
+        cases = [exp.If(this=differs, true=other), _text_with_fraction(node, type_name)]
     else:
         differs = exp.EQ(this=type_name, expression=exp.Literal.string("TIMESTAMP WITH TIME ZONE"))
         pieces = [node.copy(), exp.Literal.string("\\+00$"), exp.Literal.string("")]
-        other = exp.Anonymous(this="regexp_replace", expressions=pieces)
-    node.replace(exp.Case(ifs=[exp.If(this=differs, true=other)], default=node.copy()))
+        cases = [exp.If(this=differs, true=exp.Anonymous(this="regexp_replace", expressions=pieces))]
+    node.replace(exp.Case(ifs=cases, default=node.copy()))
+
+
+def _text_with_fraction(node: exp.Expr, type_name: exp.Expr) -> exp.If:
+    """Returns the branch for a text such as 1.5 or 1e3, which is no integer to Spark."""
+    text = exp.Cast(this=node.this.copy(), to=exp.DataType.build("VARCHAR", dialect="duckdb"))
+    is_text = exp.EQ(this=type_name.copy(), expression=exp.Literal.string("VARCHAR"))
+    has_fraction = exp.Anonymous(this="regexp_matches", expressions=[text, exp.Literal.string("[.eE]")])
+    # The cast of this text fails. `error()` would too, but DuckDB refuses it in PARTITION BY.
+    no_integer = exp.DPipe(this=exp.Literal.string("not an integer: "), expression=text.copy())
+    return exp.If(this=exp.and_(is_text, has_fraction), true=type(node)(this=no_integer, to=node.args["to"].copy()))
 
 
 def _count_if(node: exp.Expr) -> None:
@@ -76,10 +92,34 @@ def _quantile(node: exp.Expr) -> None:
 
 
 def _substring(node: exp.Expr) -> None:
-    """Rewrites `substring`, where position 0 means position 1."""
+    """Rewrites `substring`, where position 0 means position 1, and a negative length means 0."""
     start = node.args.get("start")
     if isinstance(start, exp.Literal) and start.name == "0":
         node.set("start", exp.Literal.number(1))
+    _never_negative(node, "length")
+
+
+def _left_or_right(node: exp.Expr) -> None:
+    """Rewrites `left` and `right`, where a negative length means 0."""
+    _never_negative(node, "expression")
+
+
+def _never_negative(node: exp.Expr, name: str) -> None:
+    length = node.args.get(name)
+    if length is not None and not isinstance(length, exp.Literal):
+        minimum = exp.If(this=exp.LT(this=length.copy(), expression=exp.Literal.number(0)), true=exp.Literal.number(0))
+        node.set(name, exp.Case(ifs=[minimum], default=length.copy()))  # NULL stays NULL, which greatest would leave out
+
+
+def _short_name(node: exp.Expr) -> None:
+    """Rewrites `dayname` and `monthname`, which return three letters."""
+    node.replace(exp.Left(this=node.copy(), expression=exp.Literal.number(3)))
+
+
+def _extract(node: exp.Expr) -> None:
+    """Rewrites `extract(DOW ...)`, which counts from Sunday = 1."""
+    if node.this.name.upper() in _DAY_OF_WEEK:
+        node.replace(exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1))))
 
 
 def _like(node: exp.Expr) -> None:
@@ -92,6 +132,30 @@ def _any(node: exp.Expr) -> None:
     """Rewrites `any` as an aggregate, and keeps that of LIKE ANY."""
     if not isinstance(node.parent, exp.Binary):
         node.replace(exp.LogicalOr(this=node.this.copy()))
+
+
+def _is_nan(node: exp.Expr) -> None:
+    """Rewrites `isnan`, which is false for NULL."""
+    node.replace(exp.Coalesce(this=node.copy(), expressions=[exp.false()]))
+
+
+def _unit(node: exp.Expr) -> str:
+    """Returns the unit of a `trunc` or `date_trunc` as DuckDB names it."""
+    name: str = node.args["unit"].name.upper()
+    return _UNITS.get(name, name)
+
+
+def _trunc(node: exp.Expr) -> None:
+    """Rewrites `trunc`, which returns a date, and NULL for a unit below a week."""
+    day = exp.DataType.build("DATE")
+    first = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(_unit(node)), exp.Cast(this=node.this.copy(), to=day)])
+    node.replace(exp.Cast(this=first if _unit(node) in _UNITS_OF_DATES else exp.Null(), to=day.copy()))
+
+
+def _date_trunc(node: exp.Expr) -> None:
+    """Rewrites `date_trunc`, which returns an instant, also for a date."""
+    instant = exp.Cast(this=node.this.copy(), to=exp.DataType.build("TIMESTAMPTZ"))
+    node.replace(exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(_unit(node)), instant]))
 
 
 def _unix_timestamp(node: exp.Expr) -> None:
@@ -110,6 +174,8 @@ def _by_name(node: exp.Expr) -> None:
     match name, arguments:
         case "weekday", [day]:  # Monday is 0
             node.replace(exp.Paren(this=exp.Sub(this=exp.Anonymous(this="isodow", expressions=[day]), expression=exp.Literal.number(1))))
+        case "date_part" | "datepart", [exp.Literal() as unit, _] if unit.name.upper() in _DAY_OF_WEEK:
+            node.replace(exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1))))
         case "every", [condition]:
             node.replace(exp.LogicalAnd(this=condition))
         case "some", [condition]:
@@ -146,10 +212,21 @@ _REWRITTEN: Mapping[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.DayOfWeek: _day_of_week,
     exp.Quantile: _quantile,
     exp.Substring: _substring,
+    exp.Left: _left_or_right,
+    exp.Right: _left_or_right,
+    exp.Dayname: _short_name,
+    exp.Monthname: _short_name,
+    exp.Extract: _extract,
+    exp.CurrentDatabase: _refuse,
+    exp.CurrentSchema: _refuse,
+    exp.CurrentCatalog: _refuse,
     exp.Like: _like,
     exp.ILike: _like,
     exp.Any: _any,
     exp.StrToUnix: _unix_timestamp,
+    exp.IsNan: _is_nan,
+    exp.DateTrunc: _trunc,
+    exp.TimestampTrunc: _date_trunc,
     exp.Typeof: _refuse,
     exp.Bracket: _place,
     exp.Anonymous: _by_name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import sqlglot
 from sqlglot import ErrorLevel, Token, TokenType, exp
@@ -56,9 +57,16 @@ SHOWN = ("NAMESPACES", "DATABASES", "SCHEMAS", "TABLES", "PROCEDURES")
 
 
 class SparkAnsi(Spark):
-    """Spark 4's dialect: a CAST that fails and a division by zero are errors there, not NULL (`spark.sql.ansi.enabled`)."""
+    """Spark 4's dialect: a CAST that fails and a division by zero are errors there, not NULL (`spark.sql.ansi.enabled`).
+
+    A doubled quote in a string is a quote (`spark.sql.legacy.consecutiveStringLiterals.enabled`).
+    """
 
     SAFE_DIVISION = False
+    TIME_MAPPING = Spark.TIME_MAPPING | {"SSS": "%g"}
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
     class Parser(SparkParser):
         STRICT_CAST = True

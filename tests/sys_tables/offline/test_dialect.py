@@ -54,6 +54,28 @@ def answer(sql: str) -> list[object]:
         ("map('a', 1)['a']", 1),
         ("size(array())", 0),
         ("isnull(NULL)", True),
+        ("'it''s' || \"a\"\"b\"", "it'sa\"b"),
+        ("'it''s' LIKE '%''%'", True),
+        ("isnan(CAST(NULL AS DOUBLE))", False),
+        ("trunc(DATE '2026-08-05', 'MM')", date(2026, 8, 1)),
+        ("trunc(DATE '2026-08-05', 'QUARTER')", date(2026, 7, 1)),
+        ("trunc(DATE '2026-08-05', 'DD')", None),
+        ("date_trunc('MM', TIMESTAMP '2026-08-05 01:00:00')", datetime(2026, 8, 1, tzinfo=UTC)),
+        ("date_trunc('day', DATE '2026-08-05')", datetime(2026, 8, 5, tzinfo=UTC)),
+        ("left('ab', -1)", ""),
+        ("right('ab', -1)", ""),
+        ("left('ab', CAST(NULL AS INT))", None),
+        ("left('abc', 2)", "ab"),
+        ("substring('abc', 2, -1)", ""),
+        ("substring('abc', -3, 2)", "ab"),
+        ("dayname(DATE '2026-01-02')", "Fri"),
+        ("monthname(DATE '2026-01-02')", "Jan"),
+        ("extract(DOW FROM DATE '2026-01-04')", 1),
+        ("date_part('dow', DATE '2026-01-04')", 1),
+        ("extract(YEAR FROM DATE '2026-01-04')", 2026),
+        ("date_format(TIMESTAMP '2026-01-02 03:04:05.6', 'HH:mm:ss.SSS')", "03:04:05.600"),
+        ("TRY_CAST('1.5' AS INT)", None),
+        ("TRY_CAST('1e3' AS BIGINT)", None),
         ("isnotnull(NULL)", False),
         ("5 / 2", 2.5),
         ("-7 DIV 2", -3),
@@ -94,6 +116,10 @@ def test_windows_keep_their_frames() -> None:
     assert answer(f"SELECT count_if(x > 0) OVER (ORDER BY a ROWS UNBOUNDED PRECEDING) AS n {NUMBERS} ORDER BY a") == [1, 1, 1, 2]
 
 
+def test_a_window_is_partitioned_by_a_cast() -> None:
+    assert answer(f"SELECT count(*) OVER (PARTITION BY CAST(x AS INT)) {NUMBERS} ORDER BY a") == [1, 1, 1, 1]
+
+
 def test_what_is_nested_is_rewritten_too() -> None:
     assert answer(f"SELECT CAST(percentile(CAST(x AS INT), 0.5) AS STRING) {NUMBERS}") == ["0.0"]
 
@@ -103,7 +129,13 @@ def test_nulls_come_first_unless_the_order_descends() -> None:
     assert answer(f"SELECT x {NUMBERS} ORDER BY x DESC") == [1.7, 0.5, -1.7, None]
 
 
-@pytest.mark.parametrize("expression", ["hash(1)", "typeof(1)", "version()", "xxhash64(1)"])
+@pytest.mark.parametrize("text", ["1.5", "1e3"])
+def test_a_text_with_a_fraction_cannot_be_cast_to_an_integer(text: str) -> None:
+    with pytest.raises(duckdb.ConversionException, match=f"not an integer: {text}"):
+        answer(f"SELECT CAST('{text}' AS INT)")
+
+
+@pytest.mark.parametrize("expression", ["current_database()", "hash(1)", "typeof(1)", "version()", "xxhash64(1)"])
 def test_functions_with_another_meaning_are_refused(expression: str) -> None:
     with pytest.raises(StatementFailed, match="another result in DuckDB"):
         answer(f"SELECT {expression}")
