@@ -17,6 +17,7 @@ ONE_FIXTURE = (
     "tests/integration/clients/",
     "tests/integration/fluss/paimon/",
     "tests/integration/plugin/",
+    "tests/integration/slt/",
 )
 """Folders whose files share servers that take long to start: one worker runs all of a folder."""
 NO_FIXTURE = ("tests/faults/",)

@@ -51,6 +51,7 @@ VALUES = (
     "tests/ingest/test_csv_quotes.py",
     "tests/ingest/test_exact_values.py",
     "tests/ingest/test_printed_texts.py",
+    "tests/integration/slt",
     "tests/integration/test_printed_properties.py",
     "tests/lake/health/test_score.py",
     "tests/lake/iceberg/test_hostile_lake_fuzz.py",
