@@ -13,7 +13,8 @@ from support.upkeep.aged_world import AgedWorld
 from support.upkeep.long_scans import HOUR, STEP, live_for, long_world, table_to_read
 from tiering.model.reading.open_reads import UNRENEWED_TTL
 from tiering.model.tables import TableInfo
-from tiering.union_read.spark_source import ReadFailed, ReadPartition, UnionReader, read_options
+from tiering.union_read.spark_source import ReadPartition, UnionReader, read_options
+from tiering.union_read.spark_tasks import ReadFailed
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from tiering.union_read.spark_source import ReadFailed, ReadPartition
-from tiering.union_read.spark_tasks import read_command
+from tiering.union_read.spark_source import ReadPartition
+from tiering.union_read.spark_tasks import ReadFailed, read_command
 from tiering.union_read.task_codec import encode
 from tiering.union_read.tasks import ReadTask
 

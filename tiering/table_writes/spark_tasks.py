@@ -40,7 +40,7 @@ def write_rows(data: bytes, rows: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     from tiering.library_guards.spark_input import whole_input
     from tiering.library_guards.spark_process import between_tasks
     from tiering.table_writes.tasks import run_task
-    from tiering.union_read.spark_source import errors_for_spark
+    from tiering.union_read.spark_tasks import errors_for_spark
 
     task = TaskContext.get()
     assert task is not None

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from tiering.union_read.spark_tasks import errors_for_spark, rows_of_task
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -29,31 +31,6 @@ if TYPE_CHECKING:
 NAME = "lakeward"
 TABLE, URI, KEEP_FOR = "table", "uri", "keepFor"
 """Names of the options."""
-
-
-class ReadFailed(Exception):
-    """An error of Lakeward as Spark shows it: `[error class] message Hint: hint`."""
-
-
-@contextmanager
-def errors_for_spark(kind: type[Exception] = ReadFailed) -> Iterator[None]:
-    """Raises errors of `tiering.errors` in the block as `kind`, without the frames and causes that Spark would print."""
-    from tiering.errors import LakewardError
-
-    try:
-        yield
-    except LakewardError as error:
-        hint = f" Hint: {error.hint}" if error.hint else ""
-        raise kind(f"[{error.error_class}] {error.message}{hint}") from None
-
-
-def rows_of_task(task: bytes) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a task on an executor. Raises ReadFailed."""
-    from tiering.library_guards.spark_process import between_tasks
-    from tiering.union_read.task_codec import decode
-
-    with between_tasks(), errors_for_spark():
-        yield from decode(task).read()
 
 
 class LakewardSource(DataSource):

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from tiering.union_read.spark_source import TABLE, URI, ReadPartition, errors_for_spark, read_options, rows_of_task, table_and_part
+from tiering.union_read.spark_source import TABLE, URI, ReadPartition, read_options, table_and_part
+from tiering.union_read.spark_tasks import errors_for_spark, rows_of_task
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,12 +6,38 @@ The module is light on import: each Python process of an executor imports it bef
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class ReadFailed(Exception):
+    """An error of Lakeward as Spark shows it: `[error class] message Hint: hint`."""
+
+
+@contextmanager
+def errors_for_spark(kind: type[Exception] = ReadFailed) -> Iterator[None]:
+    """Raises errors of `tiering.errors` in the block as `kind`, without the frames and causes that Spark would print."""
+    from tiering.errors import LakewardError
+
+    try:
+        yield
+    except LakewardError as error:
+        hint = f" Hint: {error.hint}" if error.hint else ""
+        raise kind(f"[{error.error_class}] {error.message}{hint}") from None
+
+
+def rows_of_task(task: bytes) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a task on an executor. Raises ReadFailed."""
+    from tiering.library_guards.spark_process import between_tasks
+    from tiering.union_read.task_codec import decode
+
+    with between_tasks(), errors_for_spark():
+        yield from decode(task).read()
 
 
 def read_command(schema: str) -> tuple[Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], StructType]:
@@ -23,7 +49,5 @@ def read_command(schema: str) -> tuple[Callable[[Iterable[pa.RecordBatch]], Iter
 
 def read_task(task: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the rows of one task, whose bytes are the only value of `task`. Raises ReadFailed."""
-    from tiering.union_read.spark_source import rows_of_task
-
     [data] = [value.as_py() for batch in task for value in batch.column(0)]
     yield from rows_of_task(data)

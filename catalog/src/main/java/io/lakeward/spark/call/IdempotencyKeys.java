@@ -2,13 +2,13 @@ package io.lakeward.spark.call;
 
 import io.lakeward.spark.error.VisibleText;
 import io.lakeward.spark.service.SparkStatement;
+import io.lakeward.spark.version.SparkClasses;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.UUID;
-import org.apache.spark.sql.catalyst.SqlScriptingContextManager;
 
 /**
  * Creates the idempotency key of a CALL without one, and of a statement that defines a table, so
@@ -27,7 +27,7 @@ public final class IdempotencyKeys {
 
   /** The key of the statement that this thread runs. */
   public static String ofStatement() {
-    return of(SparkStatement.tags(), SqlScriptingContextManager.get().isDefined());
+    return of(SparkStatement.tags(), SparkClasses.isInScript());
   }
 
   /** The key of a CALL of a statement with these tags, separated by commas. */

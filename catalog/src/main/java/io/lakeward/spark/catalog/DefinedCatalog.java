@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.expressions.Transform;
 
 /**
  * The methods of a catalog that define databases and tables. Each hands the change to the service.
@@ -48,6 +50,14 @@ interface DefinedCatalog extends TableCatalog, SupportsNamespaces {
 
   @Override
   default Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
+    return createTable(ident, info.columns(), info.partitions(), info.properties());
+  }
+
+  /** Spark 4.0 calls this, and newer ones {@link #createTable(Identifier, TableInfo)}. */
+  @Override
+  default Table createTable(
+      Identifier ident, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException {
     checkIsData("create", ident);
     if (DefinitionCallers.replaceTableAsSelect()) {
       // Spark would overwrite the new table with the rows, and leave it empty when that is refused.
@@ -58,7 +68,7 @@ interface DefinedCatalog extends TableCatalog, SupportsNamespaces {
     }
     String database = unchecked(() -> spelled(ident.namespace()));
     try {
-      definitions().createTable(database, ident.name(), info);
+      definitions().createTable(database, ident.name(), columns, partitions, properties);
       // CREATE TABLE AS SELECT writes to it.
       return loadTable(
           Identifier.of(new String[] {database}, ident.name()),

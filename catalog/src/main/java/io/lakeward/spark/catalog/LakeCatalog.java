@@ -2,6 +2,7 @@ package io.lakeward.spark.catalog;
 
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.CatalogOptions;
+import io.lakeward.spark.version.SparkClasses;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -105,8 +106,16 @@ final class LakeCatalog {
 
   private CatalogPlugin plugin(String configured) throws LakewardException {
     try {
-      return session.sessionState().catalogManager().catalog(configured);
-    } catch (Exception error) { // Scala declares no checked exceptions
+      return SparkClasses.catalog(session, configured);
+    } catch (LinkageError other) {
+      throw new LakewardException(
+          ("the option %s names the catalog %s, whose jars are made for another version of Spark"
+                  + " than %s (%s). If Iceberg has a runtime for this Spark, take that one. Otherwise"
+                  + " remove the option: executors then read the tables with the Python package"
+                  + " lakeward, but not by names with $lake")
+              .formatted(option, configured, session.version(), firstLine(other)),
+          other);
+    } catch (Exception error) {
       String problem =
           error instanceof CatalogNotFoundException
               ? "this Spark does not have"

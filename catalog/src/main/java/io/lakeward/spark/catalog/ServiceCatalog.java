@@ -12,6 +12,7 @@ import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.CatalogOptions;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.spark.service.SparkUser;
+import io.lakeward.spark.version.SparkVersion;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.SystemTable;
 import java.util.Arrays;

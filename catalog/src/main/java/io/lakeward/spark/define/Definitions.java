@@ -17,9 +17,10 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -66,14 +67,19 @@ public final class Definitions {
   }
 
   /** Throws TableAlreadyExistsException, by which Spark knows that IF NOT EXISTS is met. */
-  public void createTable(String database, String name, TableInfo info)
+  public void createTable(
+      String database,
+      String name,
+      Column[] columns,
+      Transform[] partitions,
+      Map<String, String> properties)
       throws LakewardException, TableAlreadyExistsException {
     CreateTableStatement statement =
         CreateTableStatement.newBuilder()
             .setTablePath(TablePaths.of(database, name))
-            .setColumnsJson(Columns.json(info.columns()))
-            .addAllPartitioning(Columns.partitioning(info.partitions()))
-            .putAllProperties(info.properties())
+            .setColumnsJson(Columns.json(columns))
+            .addAllPartitioning(Columns.partitioning(partitions))
+            .putAllProperties(properties)
             .setCaller(SparkUser.current())
             .setIdempotencyKey(key("create"))
             .build();

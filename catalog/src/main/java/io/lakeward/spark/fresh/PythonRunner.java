@@ -3,6 +3,7 @@ package io.lakeward.spark.fresh;
 import com.google.protobuf.ByteString;
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.scan.ScalaSequences;
+import io.lakeward.spark.version.SparkClasses;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -113,7 +114,8 @@ public final class PythonRunner {
     String program = program(python);
     Option<JobArtifactState> artifacts =
         JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
-    return new PythonPartitionReaderFactory(
+    return SparkClasses.create(
+        PythonPartitionReaderFactory.class,
         source(program, version(program)),
         command(READ, schema.json()),
         schema,

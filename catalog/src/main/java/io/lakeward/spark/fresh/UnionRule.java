@@ -1,6 +1,7 @@
 package io.lakeward.spark.fresh;
 
 import io.lakeward.spark.scan.ScalaSequences;
+import io.lakeward.spark.version.SparkClasses;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -166,8 +167,13 @@ public final class UnionRule extends Rule<LogicalPlan> {
   private static LogicalPlan relation(
       DataSourceV2ScanRelation relation, Scan scan, List<AttributeReference> output) {
     Seq<AttributeReference> columns = ScalaSequences.of(output);
-    return new DataSourceV2ScanRelation(
-        relation.relation(), scan, columns, Option.empty(), Option.empty());
+    return SparkClasses.create(
+        DataSourceV2ScanRelation.class,
+        relation.relation(),
+        scan,
+        columns,
+        Option.empty(),
+        Option.empty());
   }
 
   private static List<AttributeReference> columns(DataSourceV2ScanRelation relation) {

@@ -3,7 +3,9 @@ package io.lakeward.spark.scan;
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Unevaluable;
 import org.apache.spark.sql.catalyst.expressions.codegen.LazilyGeneratedOrdering;
 import org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
@@ -12,6 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.Option;
 import scala.collection.immutable.ArraySeq;
@@ -82,7 +85,11 @@ final class LocalRowsRule extends Rule<LogicalPlan> {
 
   private static boolean canSort(Sort sort) {
     return sort.global()
-        && !sort.order().exists(key -> ConvertToLocalRelation.hasUnevaluableExpr(key.child()));
+        && !sort.order().exists(key -> key.child().exists(LocalRowsRule::isUnevaluable));
+  }
+
+  private static boolean isUnevaluable(TreeNode<?> part) {
+    return part instanceof Unevaluable && !(part instanceof AttributeReference);
   }
 
   private static LogicalPlan sorted(Sort sort, LocalRelation rows) {

@@ -1,5 +1,6 @@
 package io.lakeward.spark.scan;
 
+import io.lakeward.spark.version.SparkClasses;
 import java.util.Arrays;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -43,7 +44,8 @@ public final class SystemRowsExec extends SparkPlan {
 
   /** Spark's own scan of local rows. Waits for the rows. */
   static SparkPlan ofSpark(Seq<Attribute> output, SystemScan scan) {
-    return new LocalTableScanExec(output, ArraySeq.unsafeWrapArray(scan.rows()), Option.empty());
+    return SparkClasses.create(
+        LocalTableScanExec.class, output, ArraySeq.unsafeWrapArray(scan.rows()), Option.empty());
   }
 
   @Override

@@ -1,7 +1,7 @@
 package io.lakeward.spark.service;
 
+import io.lakeward.spark.version.SparkClasses;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import scala.Option;
 
 /** The database that a session uses: names in the arguments of a CALL may lack it. */
@@ -15,9 +15,9 @@ public final class SessionDatabase {
     if (session.isEmpty()) {
       return "";
     }
-    CatalogManager manager = session.get().sessionState().catalogManager();
-    String[] namespace = manager.currentNamespace();
-    boolean isOurs = manager.currentCatalog().name().equals(catalog) && namespace.length == 1;
+    String[] namespace = SparkClasses.currentNamespace(session.get());
+    boolean isOurs =
+        SparkClasses.currentCatalog(session.get()).name().equals(catalog) && namespace.length == 1;
     return isOurs ? namespace[0] : "";
   }
 }

@@ -1,16 +1,16 @@
-package io.lakeward.spark.catalog;
+package io.lakeward.spark.version;
 
 import io.lakeward.spark.error.LakewardException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /** The versions of Spark with which this plugin works. */
-final class SparkVersion {
+public final class SparkVersion {
 
-  /** CALL and ORDER BY use classes that Spark has since this version. */
+  /** The oldest Spark that has procedures, which CALL needs. */
   private static final int MAJOR = 4;
 
-  private static final int MINOR = 1;
+  private static final int MINOR = 0;
 
   private static final Pattern NUMBERS = Pattern.compile("(\\d+)\\.(\\d+).*");
 
@@ -20,7 +20,7 @@ final class SparkVersion {
    * Throws LakewardException for an older Spark, where statements would end in errors about missing
    * classes. A version without numbers passes: it names a custom build.
    */
-  static void check(String version) throws LakewardException {
+  public static void check(String version) throws LakewardException {
     Matcher numbers = NUMBERS.matcher(version);
     if (!numbers.matches()) {
       return;
