@@ -12,7 +12,7 @@ setup:
 	@./setup.sh
 
 # The same, and what `make test-all` alone needs: other readers of lake tables, dbt, libraries of Superset, Airflow, Dagster, Fluss's plugin for Paimon, the client of Fluss 1.0, an HDFS, an S3 server, PostgreSQL,
-# Chromium, faketime and libfiu, the plugin's test libraries, and a checker of histories with the Go toolchain that builds it.
+# other versions of Spark, Chromium, faketime and libfiu, the plugin's test libraries, and a checker of histories with the Go toolchain that builds it.
 test-setup:
 	@./setup.sh all-tests
 

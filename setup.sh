@@ -188,6 +188,9 @@ ensure_object_store() {
 # What Spark loads whenever it starts, in one file.
 ensure_spark_classes() { PYTHONPATH=.:tests .venv/bin/python -m support.spark.class_archive; }
 
+# Other versions of Spark, on which the tests run the plugin.
+ensure_sparks() { PYTHONPATH=.:tests .venv/bin/python -m support.spark_versions.installations; }
+
 # Other readers of lake tables, which the tests compare: in an environment of their own.
 ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.environment; }
 
@@ -228,6 +231,7 @@ if [ "${1:-}" = all-tests ]; then
   ensure_hdfs
   ensure_object_store
   ensure_spark_classes
+  ensure_sparks
   wait "$others"
   trap - EXIT
 fi

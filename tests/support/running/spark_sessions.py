@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from support.running.cluster_of_processes import Deployment
 
 JVM_END_SECONDS = 60
+SMALL_SPARK = {
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+"""Properties of a Spark for a few rows, on this machine alone."""
 
 
 def plugin_properties(service: Deployment) -> dict[str, str]:
@@ -34,18 +45,7 @@ def spark_session(warehouse: Path, properties: Mapping[str, str], name: str = "t
     """A small local session with `properties`; its JVM, and one that was there before, is ended."""
     end_jvm()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(warehouse),
-        **properties,
-    }
+    settings = {**SMALL_SPARK, "spark.sql.warehouse.dir": str(warehouse), **properties}
     builder = SparkSession.builder.master("local[2]").appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -1,0 +1,86 @@
+"""Every version of Spark that the plugin supports answers the same statements as the locked version, with the same jar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from support.readers.environment import TEST_SECONDS
+from support.running.cluster_of_processes import Deployment
+from support.spark_versions.installations import OTHERS, REFERENCE, Installation
+from support.spark_versions.matrix import READ_WITH_WRONG_LAKE, Answer, answers, cells
+from support.spark_versions.page import PAGE, section, section_of
+from support.spark_versions.scene import scene
+from support.spark_versions.statements import STATEMENTS
+
+pytestmark = pytest.mark.timeout(TEST_SECONDS)
+
+AnswersOf = Callable[[Installation], list[Answer]]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with scene(tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def answers_of(service: Deployment, tmp_path_factory: pytest.TempPathFactory) -> AnswersOf:
+    """Returns the answers of a version to all statements, and to the read with a lake of another version. It is asked once."""
+
+    @cache
+    def of(installation: Installation) -> list[Answer]:
+        installation.fetch()
+        folder: Path = tmp_path_factory.mktemp("spark")
+        return answers(service, installation, folder, [*(statement.sql for statement in STATEMENTS), READ_WITH_WRONG_LAKE])
+
+    return of
+
+
+@pytest.mark.parametrize("installation", OTHERS, ids=lambda installation: installation.version)
+def test_a_version_answers_as_the_locked_one(installation: Installation, answers_of: AnswersOf) -> None:
+    compared = cells(installation.version, answers_of(installation)[:-1], answers_of(REFERENCE)[:-1])
+
+    assert [(cell.statement.sql, cell.limit, cell.difference) for cell in compared if not cell.is_explained] == []
+
+
+def test_the_locked_version_refuses_only_what_is_an_error(answers_of: AnswersOf) -> None:
+    right = zip(STATEMENTS, answers_of(REFERENCE), strict=False)
+
+    assert [(statement.sql, answer) for statement, answer in right if statement.fails != ("error" in answer)] == []
+
+
+def test_a_call_with_a_key_has_one_effect(answers_of: AnswersOf) -> None:
+    rounds = next(number for number, statement in enumerate(STATEMENTS) if "WHERE idempotency_key" in statement.sql)
+
+    assert answers_of(REFERENCE)[rounds]["rows"] == [["SUCCEEDED", "2"]]
+
+
+def test_each_call_of_a_script_has_an_effect(answers_of: AnswersOf) -> None:
+    paused = next(number for number, statement in enumerate(STATEMENTS) if statement.sql.startswith("SELECT paused"))
+
+    assert {installation.version: answers_of(installation)[paused]["rows"] for installation in (REFERENCE, *OTHERS)} == {
+        installation.version: [["True"]] for installation in (REFERENCE, *OTHERS)
+    }
+
+
+@pytest.mark.parametrize(
+    "installation", [other for other in OTHERS if other.iceberg is None], ids=lambda installation: installation.version
+)
+def test_an_iceberg_runtime_of_another_version_is_named(installation: Installation, answers_of: AnswersOf) -> None:
+    error = answers_of(installation)[-1]["error"]
+
+    assert f"whose jars are made for another version of Spark than {installation.version}" in error
+    assert "remove the option" in error
+
+
+def test_the_page_has_these_results(answers_of: AnswersOf) -> None:
+    right = answers_of(REFERENCE)[:-1]
+    by_version = {other.version: cells(other.version, answers_of(other)[:-1], right) for other in OTHERS}
+
+    assert section_of(PAGE.read_text()) == section(by_version), (
+        "PYTHONPATH=.:tests .venv/bin/python -m support.spark_versions.page writes it anew"
+    )
