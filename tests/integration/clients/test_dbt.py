@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from support.services.client_statements import ROWS
 from sys_tables.registry import default_registry
 from tiering.model.tables import TablePath
 
-FLIGHTS, BOATS = TablePath("demo", "flights"), TablePath("demo", "boats")
+FLIGHTS, BOATS, SHIPS = (TablePath("demo", name) for name in ("flights", "boats", "ships"))
 
 pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
@@ -25,7 +26,9 @@ pytestmark = pytest.mark.timeout(TEST_SECONDS)
 @pytest.fixture(scope="module")
 def over_thrift(thrift_server: Path, blocks: DocBlocks, tmp_path_factory: pytest.TempPathFactory) -> Project:
     port = blocks["beeline"].partition("127.0.0.1:")[2].partition("/")[0]
-    return Project.copied(tmp_path_factory.mktemp("dbt"), DBT_TARGET="thrift", DBT_THRIFT_PORT=port)
+    project = Project.copied(tmp_path_factory.mktemp("dbt"), DBT_TARGET="thrift", DBT_THRIFT_PORT=port)
+    assert_succeeded(*project.run("deps"))
+    return project
 
 
 def catalog_columns(project: Project, kind: str) -> dict[str, list[str]]:
@@ -40,7 +43,7 @@ def assert_succeeded(*outcomes: Outcome) -> None:
 
 def test_the_example_over_the_thrift_server(over_thrift: Project) -> None:
     """dbt opens a session for each model, and closes it. Its first session is short, and closes what Spark loaded for it."""
-    built, again, docs = over_thrift.run("deps", "build", "run", "docs generate")[1:]
+    built, again, docs = over_thrift.run("build", "run", "docs generate")
 
     assert_succeeded(built, again, docs)
     assert {built.status(name) for name in ("flights_of_length", "late_tables")} == {"success"}
@@ -70,10 +73,11 @@ def test_models_in_the_lake(over_thrift: Project) -> None:
     assert catalog_columns(in_the_lake, "nodes") == {"flights_of_length": ["text_length", "flights", "newest_id"]}
 
 
-def test_the_macros_wait_tier_and_fail_in_time(over_thrift: Project, service: Deployment) -> None:
-    def operation(macro: str, tables: str, timeout_ms: int = 60_000) -> list[str]:
-        return ["run-operation", f"lakeward.{macro}", "--args", f"{{{tables}, timeout_ms: {timeout_ms}}}"]
+def operation(macro: str, tables: str, timeout_ms: int = 60_000) -> list[str]:
+    return ["run-operation", f"lakeward.{macro}", "--args", f"{{{tables}, timeout_ms: {timeout_ms}}}"]
 
+
+def test_the_macros_wait_tier_and_fail_in_time(over_thrift: Project, service: Deployment) -> None:
     service.create(BOATS, freshness="1 h")
     service.append(BOATS, 0, ROWS)
     try:
@@ -91,6 +95,35 @@ def test_the_macros_wait_tier_and_fail_in_time(over_thrift: Project, service: De
     assert_succeeded(tiered, waited)
     assert (status.lake_records, status.pending_records) == (ROWS, 0)
     assert "[UnknownTable] there is no table demo.baots" in unknown.message("wait_until_fresh")
+
+
+def test_a_round_that_fails_or_comes_too_late_fails_the_run(over_thrift: Project, service: Deployment, jdbc_url: str, jvm: Any) -> None:
+    """The run fails with the error of the round. A paused table of `on-run-start` ends the run before its models."""
+    spark = jvm.java.sql.DriverManager.getConnection(jdbc_url, "ann", "")
+    for path in (SHIPS, BOATS):
+        service.create(path, freshness="1 h")
+        service.append(path, 0, ROWS)
+    try:
+        spark.createStatement().execute("CREATE TABLE lake.demo.ships USING iceberg AS SELECT 1 AS id")
+        spark.createStatement().execute(f"CALL fluss.sys.pause_tiering('{FLIGHTS}')")
+        failed, late, run = over_thrift.run(
+            operation("tier_before_run", "tables: [demo.ships, demo.boats]"),
+            operation("tier_before_run", "tables: [demo.boats]", 0),
+            "run --select late_tables",
+        )
+    finally:
+        spark.createStatement().execute(f"CALL fluss.sys.resume_tiering('{FLIGHTS}')")
+        service.drop(SHIPS)
+        service.drop(BOATS)
+        spark.createStatement().execute("DROP TABLE IF EXISTS lake.demo.ships")
+        spark.close()
+
+    assert not failed.success
+    assert "[UntrackedLakeTable]" in failed.message("tier_before_run")
+    assert not late.success
+    assert re.search(r"tier_before_run: the round of demo.boats is [A-Z]\w+ after 0 ms", late.message("tier_before_run"))
+    assert not run.success
+    assert "[TablePaused]" in run.error + str(dict(run.nodes))
 
 
 def test_the_example_in_a_session(service: Deployment, home: Path, tmp_path: Path) -> None:
