@@ -17,6 +17,8 @@ import java.lang.ref.SoftReference;
 import java.util.Collection;
 import java.util.Map;
 import java.util.Optional;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.types.StructType;
@@ -73,12 +75,26 @@ final class DataTables {
     if (described.isEmpty()) {
       return current(user, namespace, TableName.of(name));
     }
-    String fullName = fullName(namespace, described.get());
-    StructType source = source(fullName, described.get());
+    return listedTable(namespace, described.get());
+  }
+
+  /** All tables of a namespace by their names, only described, as a page of each thousand. */
+  SortedMap<String, Table> described(String user, String namespace) throws LakewardException {
+    SortedMap<String, Table> tables = new TreeMap<>();
+    for (DescribeTableResponse table : service.describeTables(user, namespace).values()) {
+      tables.put(table.getName(), listedTable(namespace, table));
+    }
+    return tables;
+  }
+
+  private Table listedTable(String namespace, DescribeTableResponse described)
+      throws LakewardException {
+    String fullName = fullName(namespace, described);
+    StructType source = source(fullName, described);
     return DataTable.listed(
-        definition(fullName, namespace, described.get(), source),
+        definition(fullName, namespace, described, source),
         source,
-        lake.tableName(described.get().getLakePathList()),
+        lake.tableName(described.getLakePathList()),
         options.plainName() == PlainName.FRESH);
   }
 

@@ -3,17 +3,15 @@ package io.lakeward.spark.catalog;
 import java.util.Set;
 
 /**
- * Tells whether a table is loaded only to be listed. For {@code SHOW TABLE EXTENDED} and {@code
- * spark.catalog.listTables}, Spark loads every table of a namespace, one by one, and so do the
- * metadata calls of JDBC. Spark's interface does not tell why it loads a table, so the stack is
- * searched for the callers. Two are internal to Spark, so tests count the calls of each listing.
+ * Tells whether Spark loads a table only to list it. For {@code SHOW TABLE EXTENDED} and {@code
+ * spark.catalog.listTables}, Spark loads every table of a namespace, one by one. Spark's interface
+ * does not tell why it loads a table, so the stack is searched for the two callers. They are
+ * internal to Spark, so a test counts the calls of both statements.
  */
 final class ListingCallers {
 
   private static final String SHOW_TABLE_EXTENDED =
       "org.apache.spark.sql.execution.datasources.v2.ShowTablesExtendedExec";
-
-  private static final String METADATA_CALLS = "io.lakeward.spark.thrift.CatalogTree";
 
   private static final String CATALOG = "org.apache.spark.sql.classic.Catalog";
 
@@ -28,7 +26,6 @@ final class ListingCallers {
 
   private static boolean isListing(StackWalker.StackFrame frame) {
     return frame.getClassName().equals(SHOW_TABLE_EXTENDED)
-        || frame.getClassName().equals(METADATA_CALLS)
         || (frame.getClassName().equals(CATALOG)
             && LISTING_METHODS.contains(frame.getMethodName()));
   }

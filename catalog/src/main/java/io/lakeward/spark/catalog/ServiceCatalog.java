@@ -22,6 +22,8 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import org.apache.spark.SparkConf;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -197,6 +199,22 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
     return Arrays.stream(listTables(namespace))
         .map(table -> TableSummary.of(table, TableSummary.FOREIGN_TABLE_TYPE))
         .toArray(TableSummary[]::new);
+  }
+
+  /** The tables of a namespace by their names, for a listing. Opens no lake table. */
+  public SortedMap<String, Table> describedTables(String namespace) {
+    return unchecked(
+        () -> {
+          String user = SparkUser.served();
+          if (!resolver.isSystem(namespace)) {
+            return dataTables.described(user, namespace);
+          }
+          SortedMap<String, Table> tables = new TreeMap<>();
+          for (String name : dataTables.names(user, namespace)) {
+            tables.put(name, virtualTable(resolver.table(namespace, name)));
+          }
+          return tables;
+        });
   }
 
   @Override

@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 
 /**
@@ -47,13 +46,14 @@ final class CatalogTree {
   /** Visits the matching tables, in the order of the names of their schemas and their own. */
   void forEachTable(NamePattern schemas, NamePattern tables, Visitor visitor) {
     for (String schema : schemas(schemas)) {
-      Identifier[] listed = catalog.listTables(new String[] {schema});
-      for (String name : Arrays.stream(listed).map(Identifier::name).sorted().toList()) {
-        if (tables.matches(name)) {
-          Identifier table = Identifier.of(new String[] {schema}, name);
-          visitor.visit(schema, name, catalog.loadTable(table));
-        }
-      }
+      catalog
+          .describedTables(schema)
+          .forEach(
+              (name, table) -> {
+                if (tables.matches(name)) {
+                  visitor.visit(schema, name, table);
+                }
+              });
     }
   }
 }
