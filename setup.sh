@@ -191,8 +191,8 @@ ensure_spark_classes() { PYTHONPATH=.:tests .venv/bin/python -m support.spark.cl
 # Other versions of Spark, on which the tests run the plugin.
 ensure_sparks() { PYTHONPATH=.:tests .venv/bin/python -m support.spark_versions.installations; }
 
-# Other readers of lake tables, which the tests compare: in an environment of their own.
-ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.environment; }
+# Other readers of lake tables, which the tests compare: in environments of their own, and a Go program around iceberg-go.
+ensure_readers() { PYTHONPATH=.:tests .venv/bin/python -m support.readers.kinds; }
 
 # dbt, in an environment of its own as well: it needs an older protobuf.
 ensure_dbt() { PYTHONPATH=.:tests .venv/bin/python -m support.dbt.environment; }

@@ -10,19 +10,20 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyspark.sql import SparkSession
 
-from support.readers.cases import Case, all_cases
+from support.readers.cases import Case
 from support.readers.environment import TEST_SECONDS
 from support.readers.iceberg_readers import ICEBERG_LIMITS, iceberg_readers
 from support.readers.matrix import AskedOnce, asked_once
 from support.readers.page import INTRODUCTION, PAGE, section, sections
 from support.readers.source_tables import LAYOUTS, Tables, TieredWorld
+from support.readers.stories import all_cases
 from support.running.spark_sessions import spark_session
 from support.values.every_type import CASES, ROWS
 from tiering.cli.spark.properties import lake_properties_for_spark
 from tiering.errors import UnsupportedType
 
 pytestmark = pytest.mark.timeout(TEST_SECONDS)
-READERS = ("pyiceberg", "spark", "duckdb", "datafusion", "polars", "daft")
+READERS = ("pyiceberg", "spark", "duckdb", "duckdb-iceberg", "iceberg-go", "datafusion", "polars", "daft")
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from support.readers.cases import all_cases
 from support.readers.environment import TEST_SECONDS
 from support.readers.matrix import AskedOnce, asked_once, difference_of
 from support.readers.page import PAGE, section, sections
 from support.readers.paimon_readers import PAIMON_LIMITS, paimon_readers
 from support.readers.source_tables import LAYOUTS, TieredWorld
+from support.readers.stories import all_cases
 
 READERS = ("pypaimon", "paimon-java", "duckdb", "pypaimon-rust")
 pytestmark = pytest.mark.timeout(TEST_SECONDS)

@@ -14,21 +14,22 @@ import pyarrow.parquet as pq
 from support.clusters.embedded import scan_all
 from support.readers.paimon_java import JavaReader
 from support.readers.questions import Condition, Question
-from support.readers.source_tables import LAYOUTS, Row, SourceTable, Tables, TieredWorld
+from support.readers.source_tables import Row, SourceTable, Tables
 from support.values.every_type import CASES, LATER, LATER_VALUES
 from tiering.lake.file_lists import ReadableLake
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN
 
 SYSTEM_COLUMNS = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
-TYPES, ENCODINGS, TABLES, DELETES, CONDITIONS, VERSIONS = (
+TYPES, ENCODINGS, TABLES, DELETES, CHANGED, CONDITIONS, VERSIONS = (
     "Types, with NULL and the values at their edges",
     "Encodings of Parquet",
     "Tables",
     "Primary-key tables after updates and deletes",
+    "After upkeep, and after changes of columns",
     "Conditions, by which readers leave files out",
     "Earlier snapshots",
 )
-GROUPS = (TYPES, ENCODINGS, TABLES, DELETES, CONDITIONS, VERSIONS)
+GROUPS = (TYPES, ENCODINGS, TABLES, DELETES, CHANGED, CONDITIONS, VERSIONS)
 ID = pa.field("id", pa.int64(), nullable=False)
 TEXTS = pa.schema([ID, pa.field("text", pa.string())])
 PLACES = pa.schema(
@@ -60,23 +61,6 @@ class Case:
 
 Story = Generator[None, None, list[Case]]
 """Writes to tables, and yields for a round of all of them; returns the cases when its tables stay as they are."""
-
-
-def all_cases(world: TieredWorld) -> list[Case]:
-    """Makes all tables in every layout and tiers them, and returns what to ask: layout by layout, group by group."""
-    layouts = list(LAYOUTS[world.lake_format])
-    stories = [story(Tables(world, layout)) for layout in layouts for story in STORIES[world.lake_format]]
-    cases: dict[Story, list[Case]] = {}
-    while len(cases) < len(stories):
-        for story in stories:
-            if story not in cases:
-                try:
-                    next(story)
-                except StopIteration as end:
-                    cases[story] = end.value
-        world.tier_all()
-    listed = [case for story in stories for case in cases[story]]
-    return sorted(listed, key=lambda case: (layouts.index(case.layout), GROUPS.index(case.group)))
 
 
 def case_of(
@@ -185,7 +169,7 @@ def encodings(tables: Tables) -> Story:
 
 def _encoded(table: SourceTable, column: str, encoding: str, title: str) -> Case:
     """A case of a column that is written so, which is looked up in the file."""
-    (file,) = _data_files(table)
+    (file,) = data_files(table)
     group = pq.read_metadata(file).row_group(0)
     chunks = [group.column(number) for number in range(group.num_columns)]
     [chunk] = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] == column]
@@ -196,7 +180,7 @@ def _encoded(table: SourceTable, column: str, encoding: str, title: str) -> Case
     return case_of(ENCODINGS, title, table, columns=[column])
 
 
-def _data_files(table: SourceTable) -> list[str]:
+def data_files(table: SourceTable) -> list[str]:
     """Where the live data files of a table are."""
     lake = table.world.lake
     assert isinstance(lake, ReadableLake)
@@ -266,7 +250,7 @@ def primary_keys(tables: Tables) -> Story:
     table.upsert(texts(*range(0, KEYS, 36), 5, KEYS, word="newest"))
     table.delete(texts(KEYS, 12))
     yield
-    assert table.world.lake_format != "iceberg" or _deletes(table)
+    assert table.world.lake_format != "iceberg" or delete_files(table)
     changed = [row for row in table.rows if row["id"] == 36]
     return [
         case_of(TABLES, "primary-key table, first round", fresh),
@@ -285,10 +269,10 @@ def rewritten(tables: Tables) -> Story:
     yield
     table.upsert(texts(*range(10), word="newer"))
     yield
-    assert _deletes(table)
+    assert delete_files(table)
     table.upsert(texts(*range(80), word="newest"))
     yield
-    assert not _deletes(table)
+    assert not delete_files(table)
     table.delete(texts(7))
     yield
     return [case_of(DELETES, "a bucket that was written anew, and a delete after it", table)]
@@ -312,11 +296,11 @@ def compacted(tables: Tables) -> Story:
     table.delete(texts(*range(2, 300, 20)))
     yield
     JavaReader(tables.world.warehouse).compact(table.name, buckets=2)
-    assert len(_data_files(table)) == 2
+    assert len(data_files(table)) == 2
     table.upsert(texts(*range(0, 300, 8), 2, word="newest"))
     table.delete(texts(4, 5))
     yield
-    assert len(_data_files(table)) == 4
+    assert len(data_files(table)) == 4
     return [case_of(DELETES, "files that Paimon's Java compacted, and changes after it", table)]
 
 
@@ -328,12 +312,12 @@ def row_groups(tables: Tables) -> Story:
     table.upsert([{**row, "ballast": None} for row in texts(0, 12, 50, 65, 66, word="newer")])
     table.delete(texts(1, 66, 69))
     yield
-    assert max(pq.read_metadata(file).num_row_groups for file in _data_files(table)) > 1
-    assert _deletes(table)
+    assert max(pq.read_metadata(file).num_row_groups for file in data_files(table)) > 1
+    assert delete_files(table)
     return [case_of(DELETES, "files of several row groups", table, columns=["text"])]
 
 
-def _deletes(table: SourceTable) -> list[str]:
+def delete_files(table: SourceTable) -> list[str]:
     """The live delete files of a table."""
     return [file.file_path for task in table.world.iceberg(table.info).scan().plan_files() for file in task.delete_files]
 
@@ -450,26 +434,3 @@ def no_keys(tables: Tables) -> Story:
     tables.world.lake.ensure_table(table.info)
     yield
     return [case_of(TABLES, "primary-key table without a snapshot", table)]
-
-
-STORIES_OF_ALL = (
-    every_type,
-    encodings,
-    log_tables,
-    bucket_keys,
-    log_partitions,
-    log_columns,
-    names,
-    no_rows,
-    primary_keys,
-    all_deleted,
-    primary_key_partitions,
-    two_keys,
-    primary_key_columns,
-    no_keys,
-)
-STORIES: Mapping[str, Sequence[Callable[[Tables], Story]]] = {
-    "iceberg": (*STORIES_OF_ALL, rewritten, row_groups),
-    "paimon": (*STORIES_OF_ALL, compacted),
-}
-"""By the format of the lake."""

@@ -39,7 +39,7 @@ def by_duckdb(lake: Lake, question: Question) -> pa.Table:
         connection.register("no_rows", columns.empty_table())
         types = {name: kind for name, kind, *_ in run("DESCRIBE SELECT * FROM no_rows", {})}
         field_ids = {field.name: int((field.metadata or {})[FIELD_ID_KEY]) for field in columns} if files.has_field_ids else None
-        live = live_rows(run, files, LakeColumns(types, field_ids), path)
+        live = live_rows(run, files, LakeColumns(types, field_ids, None if files.has_field_ids else columns), path)
         shown = ", ".join(f"{live.expressions[name]} AS {quoted(name)}" for name in columns.names)
         picked = f"SELECT {', '.join(map(quoted, question.columns))} FROM (SELECT {shown} FROM {live.relation})"
         if question.condition is None:

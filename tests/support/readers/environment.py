@@ -66,6 +66,11 @@ class Environment:
             ) from error
         self._stamp.write_text(self._requirements_hash())
 
+    def pin(self, package: str) -> str:
+        """Returns the version of one of its packages."""
+        pins = [line.split()[0] for line in self.requirements.read_text().splitlines() if "==" in line and not line.startswith(" ")]
+        return dict(pin.split("==") for pin in pins)[package]
+
     @property
     def _stamp(self) -> Path:
         return self.folder / ".lakeward-packages"
@@ -82,19 +87,7 @@ def _run(*command: str | Path) -> None:
 
 
 READERS = Environment(ROOT / ".venv" / "readers", Path(__file__).with_name("requirements.lock"))
-
-
-def python() -> Path:
-    """The interpreter of the readers' environment, which is made if need be. Raises SetupError."""
-    READERS.make()
-    return READERS.python
-
-
-def pin(package: str) -> str:
-    """The version of one of its packages."""
-    pins = [line.split()[0] for line in READERS.requirements.read_text().splitlines() if "==" in line and not line.startswith(" ")]
-    return dict(pin.split("==") for pin in pins)[package]
-
-
-if __name__ == "__main__":
-    READERS.make()
+DUCKDB = Environment(ROOT / ".venv" / "duckdb", Path(__file__).parent / "duckdb" / "requirements.lock", "DuckDB with its Iceberg extension")
+"""DuckDB's extensions on PyPI end at 1.5.5, and need that version of DuckDB."""
+CHDB = Environment(ROOT / ".venv" / "chdb", Path(__file__).parent / "chdb" / "requirements.lock", "chDB")
+"""chDB unpacks to half a gigabyte, so that only `support.readers.page chdb` makes its environment."""

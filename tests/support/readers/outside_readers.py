@@ -7,15 +7,17 @@ The answer to question n is FOLDER/n.arrow; standard output has a JSON list of t
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import feather
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable, Table
 
 Question = dict[str, Any]
@@ -33,6 +35,57 @@ def by_datafusion(properties: Properties, question: Question) -> pa.Table:
     if question["condition"] is not None:
         rows = rows.filter(col(f'"{question["condition"]["column"]}"') == lit(_value(question)))
     return rows.select(*(col(f'"{name}"') for name in question["columns"])).to_arrow_table()
+
+
+def by_duckdb_iceberg(properties: Properties, question: Question) -> pa.Table:
+    """DuckDB's own extension plans and reads; it is handed the table's metadata file."""
+    connection = _duckdb_with_iceberg()
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in question["columns"])
+    version = "" if question["snapshot_id"] is None else f", snapshot_from_id => {question['snapshot_id']}"
+    scan = f"SELECT {names} FROM iceberg_scan('{_iceberg_table(properties, question).metadata_location}'{version})"
+    if question["condition"] is None:
+        return connection.sql(scan).to_arrow_table()
+    return connection.sql(f'{scan} WHERE "{question["condition"]["column"]}" = ?', params=[_value(question)]).to_arrow_table()
+
+
+@cache
+def _duckdb_with_iceberg() -> Any:
+    """A connection with the extension, which is a package: nothing is downloaded."""
+    import duckdb
+    from duckdb_extensions import import_extension
+
+    connection = duckdb.connect(config={"extension_directory": str(Path(sys.prefix) / "extensions")})
+    for extension in ("avro", "iceberg"):
+        import_extension(extension, con=connection)
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def by_chdb(properties: Properties, question: Question) -> pa.Table:
+    """ClickHouse plans and reads; it is handed the table's folder and metadata file."""
+    table = _iceberg_table(properties, question)
+    folder = table.metadata.location.removeprefix("file://")
+    metadata = table.metadata_location.removeprefix("file://").removeprefix(folder).lstrip("/")
+    source = f"icebergLocal('{folder}', SETTINGS iceberg_metadata_file_path = '{metadata}')"
+    settings = "use_iceberg_metadata_files_cache = 0, output_format_arrow_string_as_string = 1"
+    if question["snapshot_id"] is not None:
+        settings += f", iceberg_snapshot_id = {question['snapshot_id']}"
+    names = ", ".join(f"`{name}`" for name in question["columns"])
+    where = ""
+    if question["condition"] is not None:
+        where = f" WHERE `{question['condition']['column']}` = '{question['condition']['text']}'"
+    return pa.ipc.open_file(
+        _chdb(properties["warehouse"]).query(f"SELECT {names} FROM {source}{where} SETTINGS {settings}", "Arrow").bytes()
+    ).read_all()
+
+
+@cache
+def _chdb(warehouse: str) -> Any:
+    """A connection that may read files in the warehouse: chDB reads no file outside of the working directory."""
+    import chdb
+
+    os.chdir(warehouse.removeprefix("file://"))
+    return chdb.connect(":memory:")
 
 
 def by_polars(properties: Properties, question: Question) -> pa.Table:
@@ -71,14 +124,21 @@ def by_pypaimon_rust(properties: Properties, question: Question) -> pa.Table:
 
 READERS: dict[str, Callable[[Properties, Question], pa.Table]] = {
     "datafusion": by_datafusion,
+    "duckdb-iceberg": by_duckdb_iceberg,
     "polars": by_polars,
     "daft": by_daft,
+    "chdb": by_chdb,
     "pypaimon-rust": by_pypaimon_rust,
 }
 
 
 def _iceberg_table(properties: Properties, question: Question) -> Table:
-    return load_catalog("lake", **properties).load_table(question["table"])
+    return _catalog(tuple(properties.items())).load_table(question["table"])
+
+
+@cache
+def _catalog(properties: tuple[tuple[str, str], ...]) -> Catalog:
+    return load_catalog("lake", **dict(properties))
 
 
 def _value(question: Question) -> int | str | date:

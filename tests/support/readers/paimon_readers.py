@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 from pypaimon import CatalogFactory
 
-from support.readers import environment
 from support.readers.duckdb_reader import duckdb_reader
+from support.readers.environment import READERS
 from support.readers.kinds import OutsideReader, OwnReader
 from support.readers.matrix import Limit, difference_of
 from support.readers.paimon_java import JavaReader
@@ -40,7 +40,7 @@ def paimon_readers(warehouse: str) -> list[Reader]:
         OwnReader("pypaimon", f"pypaimon {metadata.version('pypaimon')}", lambda question: by_pypaimon(warehouse, question)),
         JavaReader(warehouse),
         duckdb_reader(PaimonLake(Path(warehouse))),
-        OutsideReader("pypaimon-rust", f"pypaimon-rust {environment.pin('pypaimon-rust')}", {"warehouse": warehouse}),
+        OutsideReader("pypaimon-rust", f"pypaimon-rust {READERS.pin('pypaimon-rust')}", {"warehouse": warehouse}),
     ]
 
 

@@ -19,8 +19,9 @@ from tiering.lake.layouts import Layout
 from tiering.lake.registry import open_lake
 from tiering.lake.table_options import LAYOUT
 from tiering.model.rounds import RoundState
-from tiering.model.schema.changes import additions
+from tiering.model.schema.changes import RenameColumn, SchemaChange, additions
 from tiering.model.tables import TIMESTAMP_COLUMN, TableInfo, TablePath
+from tiering.model.upkeep import UpkeepOrder
 from tiering.rpc.v1 import coordinator_pb2 as pb
 
 LAYOUTS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
@@ -68,6 +69,17 @@ class SourceTable:
         self.info = self.world.storage.alter_table(self.info.path, {}, additions(fields))
         self.rows = [{**dict.fromkeys((field.name for field in fields), None), **row} for row in self.rows]
 
+    def change(self, *changes: SchemaChange) -> None:
+        """Changes the columns. Rows get the names of renamed columns, lose dropped ones, and have NULL in added ones."""
+        self.info = self.world.storage.alter_table(self.info.path, {}, changes)
+        names = {change.path[0]: change.new_name for change in changes if isinstance(change, RenameColumn)}
+        renamed = [{names.get(name, name): value for name, value in row.items()} for row in self.rows]
+        self.rows = [{name: row.get(name) for name in self.info.schema.names} for row in renamed]
+
+    def order(self, order: UpkeepOrder) -> None:
+        """Lets the next round of the table do this upkeep instead of tiering."""
+        self.world.orders[self.info.table_id] = order
+
     def head(self) -> int:
         """The newest snapshot of the lake table."""
         head = self.world.view(self.info).head
@@ -100,6 +112,8 @@ class TieredWorld(LakeWorld):
             self.lake = open_lake(lake_format, self.lake_properties)
         self._assignment: pb.LakeTieringHeartbeatResponse | None = None
         self._tables: dict[int, TableInfo] = {}
+        self.orders: dict[int, UpkeepOrder] = {}
+        """The upkeep that the next round of a table does, by table id."""
 
     def _open_cluster(self, folder: Path) -> EmbeddedStorage:
         return EmbeddedStorage(folder, self.clock, RandomIds(), lambda table: self.lake.check_schema(table))
@@ -119,7 +133,9 @@ class TieredWorld(LakeWorld):
         self.due()
         while (answer := self.beat(request_table=True)).HasField("tiering_table"):
             self._assignment = answer
-            outcome = self.begin(self._tables[answer.tiering_table.table_id]).end()
+            table_id = answer.tiering_table.table_id
+            upkeep = {"upkeep": self.orders.pop(table_id)} if table_id in self.orders else {}
+            outcome = self.begin(self._tables[table_id], **upkeep).end()
             assert outcome.state in (RoundState.SUCCEEDED, RoundState.EMPTY), outcome
 
     @property
