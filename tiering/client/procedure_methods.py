@@ -17,6 +17,7 @@ from tiering.procedures.adopt_table import AdoptTable
 from tiering.procedures.backfill_table import BackfillTable
 from tiering.procedures.base import CallRequest, ResultT
 from tiering.procedures.cancel_tiering import CancelTiering
+from tiering.procedures.discard_dead_letters import DiscardDeadLetters
 from tiering.procedures.drop_kv_snapshot_lease import DropKvSnapshotLease
 from tiering.procedures.expire_snapshots import ExpireSnapshots
 from tiering.procedures.explain_tiering import ExplainTiering
@@ -29,6 +30,7 @@ from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.procedures.release_kv_snapshot_lease import ReleaseKvSnapshotLease
 from tiering.procedures.remove_orphan_files import RemoveOrphanFiles
 from tiering.procedures.renew_kv_snapshot_lease import RenewKvSnapshotLease
+from tiering.procedures.replay_dead_letters import ReplayDeadLetters
 from tiering.procedures.reset_errors import ResetErrors
 from tiering.procedures.resume_tiering import ResumeTiering
 from tiering.procedures.resume_upkeep import ResumeUpkeep
@@ -110,6 +112,7 @@ class ProcedureMethods:
     adopt_table = table_method(AdoptTable)
     backfill_table = table_method(BackfillTable)
     cancel_tiering = method(CancelTiering)
+    discard_dead_letters = table_method(DiscardDeadLetters)
     drop_kv_snapshot_lease = method(DropKvSnapshotLease)
     expire_snapshots = table_method(ExpireSnapshots)
     explain_tiering = table_method(ExplainTiering)
@@ -122,6 +125,7 @@ class ProcedureMethods:
     release_kv_snapshot_lease = lease_table_method(ReleaseKvSnapshotLease)
     remove_orphan_files = table_method(RemoveOrphanFiles)
     renew_kv_snapshot_lease = method(RenewKvSnapshotLease)
+    replay_dead_letters = table_method(ReplayDeadLetters)
     reset_errors = table_method(ResetErrors)
     resume_tiering = table_method(ResumeTiering)
     resume_upkeep = table_method(ResumeUpkeep)

@@ -172,6 +172,8 @@ class WriteResult:
     """For a log table of a clean layout, its offsets without a record."""
     dead_letters: tuple[DeadLetter, ...] = ()
     """The records of its range that were put aside, because the lake cannot hold them."""
+    replayed: tuple[Run, ...] = ()
+    """For a replay of dead letters, the offsets of its records. They are below the range, which is empty."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ field of the error (`RECORD_ID`), which only callers with SELECT on the table se
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tiering.errors import BucketStopped
+from tiering.errors import BucketStopped, InvalidData
 from tiering.model.declare import INT, column
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, SYSTEM_COLUMN_FIELDS, BucketKey, TablePath
 
@@ -100,6 +101,11 @@ def reason_of(error: BucketStopped) -> str:
     """Returns why the record of the error cannot be written, without its place; it contains no value of the record."""
     place, stands, reason = error.message.partition(" stands at offset ")
     return reason.partition(": ")[2] if stands else place
+
+
+def may_come_from_a_value(error: BaseException) -> bool:
+    """Returns whether a value may be the cause; errors of storage, memory or the process are unrelated to values."""
+    return isinstance(error, InvalidData | ArithmeticError | LookupError | TypeError | ValueError | struct.error)
 
 
 def place_of(path: TablePath, bucket: BucketKey, partition_name: str | None) -> str:

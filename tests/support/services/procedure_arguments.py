@@ -20,6 +20,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "adopt_table": {"lake_table": "sales.orders", "offsets": {"0": 0}},
     "reconcile_lake": {"action": "adopt"},
     "backfill_table": {"source_table": "sales.archive"},
+    "discard_dead_letters": {"reason": "why"},
     "skip_record": {"bucket_id": 0, "offset": 0},
     "expire_snapshots": {"wait": False},
     "rewrite_data_files": {"wait": False},

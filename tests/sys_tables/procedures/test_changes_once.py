@@ -21,6 +21,8 @@ import pytest
 
 from support.background import tick
 from support.clusters.older_version import TWICE, older_write
+from support.lake_kinds.dead_letters import PUT_ASIDE
+from support.lake_kinds.poisoned import POISON, refuse_poison
 from support.operators import pause
 from support.services.procedure_arguments import call_fields
 from support.services.served import at_uri
@@ -49,6 +51,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "adopt_table": ({"table": "sales.adopted", "lake_table": "sales.adopted", "offsets": {"0": 5, "1": 5}}, {"offsets": {"0": 4, "1": 5}}),
     "backfill_table": ({"table": "sales.clean", "source_table": "archive.clean"}, {"source_table": "archive.other"}),
     "cancel_tiering": ({"round_id": RUNNING, "message": "why"}, {"round_id": "another"}),
+    "discard_dead_letters": ({"table": "sales.aside", "reason": "why"}, {"reason": "because"}),
     "drop_kv_snapshot_lease": ({"lease_id": "held"}, {"lease_id": "another"}),
     "expire_snapshots": ({"table": "sales.upkept", "retain_last": 1, "wait": False}, {"retain_last": 2}),
     "fence_tierer": ({"tierer_id": "tierer-1", "reason": "why"}, {"reason": "because"}),
@@ -58,6 +61,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "release_kv_snapshot_lease": ({"lease_id": "held", "table": "sales.planes"}, {"lease_id": "another"}),
     "remove_orphan_files": ({"table": "sales.upkept"}, {"table": "sales.other"}),
     "renew_kv_snapshot_lease": ({"lease_id": "held", "ttl_ms": 5_000}, {"lease_id": "another"}),
+    "replay_dead_letters": ({"table": "sales.aside"}, {"where": "offset = 1"}),
     "reset_errors": ({"table": "sales.orders"}, {"table": "sales.other"}),
     "resume_tiering": ({"table": "sales.paused"}, {"table": "sales.other"}),
     "resume_upkeep": ({"table": "sales.paused"}, {"table": "sales.other"}),
@@ -82,6 +86,7 @@ CHANGING = [procedure.name for procedure in default_registry().procedures if pro
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[LakeWorld]:
     lake_world = LakeWorld(tmp_path)
+    put_aside(lake_world)
     leave_orphans(lake_world, tmp_path)
     leave_history(lake_world)
     orders = lake_world.table("orders")
@@ -111,6 +116,19 @@ def world(tmp_path: Path) -> Iterator[LakeWorld]:
     older_write(lake_world.storage, lake_world.primary_key_table("stuck", 1, stuck).path, refused, 0)
     yield lake_world
     lake_world.close()
+
+
+def put_aside(world: LakeWorld) -> None:
+    """A table with a dead letter that the lake could not hold once."""
+    options, world.lake_options = world.lake_options, {**world.lake_options, **PUT_ASIDE}
+    aside = world.table("aside", datalake_freshness="100 d")
+    world.lake_options = options
+    rows = pa.table({"id": [0], "text": [POISON]}, schema=SCHEMA)
+    world.storage.append(aside.path, rows, "test", 0)
+    with pytest.MonkeyPatch.context() as patch:
+        refuse_poison(patch)
+        world.clock.advance(101 * 86_400)
+        world.tier(aside)
 
 
 def leave_history(world: LakeWorld) -> None:

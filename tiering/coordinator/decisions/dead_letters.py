@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions.records import LakeState, TableRecord
+from tiering.lake.dead_letters.settled import SettledLetters, waiting_after
 
 HOUR = timedelta(hours=1)
 MAX_SKIPPED = 20_000
@@ -49,6 +50,14 @@ def with_marked_records(
     if _is_same_hour(lake, now):
         return replace(lake, dead_letters_in_hour=lake.dead_letters_in_hour + new)
     return replace(lake, dead_letters_since=now, dead_letters_in_hour=new)
+
+
+def without_letters(lake: LakeState, settled: SettledLetters) -> LakeState:
+    """Returns the recorded lake without the dead letters that a commit settles. The replayed ones are not skipped any more."""
+    for bucket, offsets in settled.replayed.items():
+        lake = lake.without_skipped(str(bucket), offsets)
+    waiting = waiting_after(lake.dead_letter_offsets, settled)
+    return replace(lake, dead_letters={str(bucket): offsets for bucket, offsets in waiting.items()})
 
 
 def _is_same_hour(lake: LakeState, now: datetime) -> bool:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from tiering import errors
 from tiering.coordinator.decisions import backlog, lake_acks
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
-from tiering.coordinator.decisions.dead_letters import with_marked_records
+from tiering.coordinator.decisions.dead_letters import with_marked_records, without_letters
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.coordinator.decisions.upkeep.rounds import give_way
+from tiering.lake.dead_letters.settled import SettledLetters
 from tiering.lake.marker import LeftOut
 from tiering.lake.proof.bucket_proof import Proofs
 from tiering.lake.proof.file_footer import runs_text
@@ -23,6 +24,7 @@ from tiering.model.states import TableState
 from tiering.model.tables import BucketKey
 
 ADOPT_TABLE, BACKFILL_TABLE = "adopt_table", "backfill_table"
+REPLAY_DEAD_LETTERS, DISCARD_DEAD_LETTERS = "replay_dead_letters", "discard_dead_letters"
 """The actions of commits of these procedures; the other actions are those of `reconcile_lake`."""
 
 
@@ -33,7 +35,7 @@ def _statement(action: str) -> str:
 
 def procedure_of(action: str) -> str:
     """Returns the procedure that makes commits with this action."""
-    return action if action in (ADOPT_TABLE, BACKFILL_TABLE) else "reconcile_lake"
+    return action if action in (ADOPT_TABLE, BACKFILL_TABLE, REPLAY_DEAD_LETTERS, DISCARD_DEAD_LETTERS) else "reconcile_lake"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class Reconciliation:
     offsets: TextOffsets
     records_left_out: int | None
     left_out: LeftOut = field(default_factory=dict)
+    settled: SettledLetters = field(default_factory=SettledLetters)
+    """The dead letters that the commit settles."""
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,15 +123,23 @@ def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> 
         change = change.update(lake=replace(record.lake, marker_tells=False))
     if record.state is TableState.PENDING:  # no tierer knows its queued round yet: the round keeps its id and gets a newer epoch
         change = change.update(tiering_epoch=record.tiering_epoch + 2).update_round(tiering_epoch=record.tiering_epoch + 2)
+    # If this process dies after the commit, no later round may take a replayed record for one that is skipped. If the commit does not land,
+    # the next ack records the dead letters again, from the marker.
+    change = change.update(lake=without_letters(change.record.lake, reconciliation.settled))
     change = replace(change, commits={**change.commits, row.round_id: row})
-    details = {
+    statement = f"{_statement(reconciliation.action)} by {ctx.principal}"
+    return change.note(ctx, "RECONCILE_STARTED", statement, Level.WARN, **_details(reconciliation))
+
+
+def _details(reconciliation: Reconciliation) -> dict[str, object]:
+    return {
         "action": reconciliation.action,
         "reconcile_round_id": reconciliation.round_id,
         "offsets": dict(reconciliation.offsets),
         "records_left_out": reconciliation.records_left_out,
         "left_out": {str(bucket): runs_text(runs) for bucket, runs in reconciliation.left_out.items()},
+        **({} if reconciliation.reason is None else {"reason": reconciliation.reason}),
     }
-    return change.note(ctx, "RECONCILE_STARTED", f"{_statement(reconciliation.action)} by {ctx.principal}", Level.WARN, **details)
 
 
 def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, in_lake: ReconciledCommit) -> Change:

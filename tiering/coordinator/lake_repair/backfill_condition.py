@@ -8,6 +8,7 @@ the condition is unknown, because a value is NULL, does not match.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
@@ -58,15 +59,38 @@ _HINT = "It compares columns of the table with literals, by =, <>, <, <=, >, >=,
 _NOT_RENAMED: Mapping[str, exp.Expr] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class ConditionArgument:
+    """How errors name the argument that has the condition, and what the call has not done then."""
+
+    name: str
+    procedure: str
+    consequence: str
+
+    def refusal(self, why: str, hint: str = _HINT) -> InvalidArgument:
+        """Returns the error of a condition that cannot be used."""
+        return InvalidArgument(f"the argument {self.name!r} of sys.{self.procedure}: {why}", hint=f"{hint} {self.consequence}")
+
+
+_BACKFILL = ConditionArgument("condition", "backfill_table", "Nothing was copied.")
+
+
 class RowCondition:
     """One condition on rows with the columns of `table`. `text` is its normal form in Spark SQL."""
 
-    def __init__(self, condition: str, table: TableInfo, renamed: Mapping[str, exp.Expr] = _NOT_RENAMED) -> None:
+    def __init__(
+        self,
+        condition: str,
+        table: TableInfo,
+        renamed: Mapping[str, exp.Expr] = _NOT_RENAMED,
+        argument: ConditionArgument = _BACKFILL,
+    ) -> None:
         """`renamed`: by the name of a column in the condition, the expression that has its values now.
 
         Raises InvalidArgument that names the part that is not allowed.
         """
-        tree = _parsed(condition, table, renamed)
+        self._argument = argument
+        tree = _parsed(condition, table, renamed, argument)
         self._fields = [table.schema.field(name) for name in sorted({column.name for column in tree.find_all(exp.Column)})]
         self.text: str = tree.sql(dialect="spark")
         self._sql: str = tree.sql(dialect="duckdb")
@@ -81,7 +105,7 @@ class RowCondition:
         present = {column.name: _present_column(column, table, source_columns) for column in backfill.condition_columns}
         for name, expression in present.items():
             if expression is None:
-                raise _refusal(
+                raise _BACKFILL.refusal(
                     f"it cannot be compared with the condition {backfill.condition} of an earlier backfill, because the column {name!r} is "
                     "gone",
                     "Copy the other rows of the source to another lake table, and backfill that one.",
@@ -108,7 +132,7 @@ class RowCondition:
         try:
             rows = self._connection.execute(f"SELECT coalesce(({self._sql})::BOOLEAN, FALSE) FROM source_rows").fetchnumpy()
         except duckdb.Error as error:
-            raise _refusal(duckdb_reason(error)) from error
+            raise self._argument.refusal(duckdb_reason(error)) from error
         finally:
             self._connection.unregister("source_rows")
         [values] = rows.values()
@@ -133,7 +157,7 @@ class RowSelection:
         rows = batch.filter(pa.array(self._condition.matches(batch)))
         for backfill, condition in self._earlier:
             if rows.num_rows and condition.matches(rows).any():
-                raise _refusal(
+                raise _BACKFILL.refusal(
                     f"rows that match it were copied before, from snapshot {backfill.source_snapshot_id} with the condition "
                     f"{backfill.condition}",
                     "Exclude these rows, for example with AND NOT (...).",
@@ -141,19 +165,19 @@ class RowSelection:
         return rows
 
 
-def _parsed(condition: str, table: TableInfo, renamed: Mapping[str, exp.Expr]) -> exp.Expr:
+def _parsed(condition: str, table: TableInfo, renamed: Mapping[str, exp.Expr], argument: ConditionArgument) -> exp.Expr:
     """Returns the condition with its columns replaced by `renamed`, and all names in quotes. Raises InvalidArgument."""
     try:
         tree: exp.Expr = sqlglot.parse_one(condition, into=exp.Condition, dialect="spark")
     except (SqlglotError, RecursionError) as error:
-        raise _refusal("it cannot be read as SQL") from error
+        raise argument.refusal("it cannot be read as SQL") from error
     for node in tree.walk():
         if not isinstance(node, _ALLOWED):
-            raise _refusal(f"{node.sql(dialect='spark')[:80]!r} is not allowed")
+            raise argument.refusal(f"{node.sql(dialect='spark')[:80]!r} is not allowed")
         if isinstance(node, exp.Like) and "\\" in node.expression.sql(dialect="spark"):
-            raise _refusal("LIKE with a backslash has another meaning in each dialect")
+            raise argument.refusal("LIKE with a backslash has another meaning in each dialect")
         if isinstance(node, exp.Column) and node.name not in renamed and (node.table or node.name not in table.schema.names):
-            raise _refusal(f"{node.sql(dialect='spark')[:80]!r} is not a column of {table.path}")
+            raise argument.refusal(f"{node.sql(dialect='spark')[:80]!r} is not a column of {table.path}")
     tree = tree.transform(lambda node: renamed[node.name].copy() if isinstance(node, exp.Column) and node.name in renamed else node)
     for name in tree.find_all(exp.Identifier):
         name.set("quoted", True)
@@ -177,7 +201,3 @@ def _present_column(column: ConditionColumn, table: TableInfo, source_columns: p
 def _ids_by_name(columns: pa.Schema) -> Mapping[str, int]:
     """Returns the field ids of a lake table's columns."""
     return {field.name: number for field in stored_columns(columns) if (number := field_id(field)) is not None}
-
-
-def _refusal(why: str, hint: str = _HINT) -> InvalidArgument:
-    return InvalidArgument(f"the argument 'condition' of sys.backfill_table: {why}", hint=f"{hint} Nothing was copied.")

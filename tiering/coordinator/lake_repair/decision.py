@@ -14,6 +14,7 @@ from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import lake_acks
 from tiering.coordinator.decisions.records import TableRecord, to_text
 from tiering.lake.base import LakeView, WriteResult
+from tiering.lake.dead_letters.settled import SettledLetters
 from tiering.lake.foreign import CleanRows, LogRows
 from tiering.lake.maintenance import ForeignOffsets, LakeMaintenance, LakeSurvey, LiveRowSums, PartitionRows, Removal
 from tiering.lake.marker import LeftOut, Marker, TieredRange
@@ -89,6 +90,20 @@ class BackfillFiles:
     backfill: Backfill
     results: tuple[WriteResult, ...]
 
+    @property
+    def round_id(self) -> str:
+        return self.backfill.round_id
+
+
+@dataclass(frozen=True)
+class LetterFiles:
+    """The files of replayed dead letters before their commit, and what becomes of the dead letters. `results` say that no offset moves."""
+
+    round_id: str
+    settled: SettledLetters
+    results: tuple[WriteResult, ...] = ()
+    reason: str | None = None
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -105,8 +120,8 @@ class Decision:
     """The records that the log of a log table no longer has, and that the lake never gets."""
     adopted: Mapping[BucketKey, BucketProof] | None = None
     """For `adopt_table`, the proofs of buckets whose rows are those of the log, without a chain. None for other calls."""
-    written: BackfillFiles | None = None
-    """The files that the commit adds, for `backfill_table`."""
+    written: BackfillFiles | LetterFiles | None = None
+    """The files that the commit adds, for `backfill_table`, `replay_dead_letters` and `discard_dead_letters`."""
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -370,7 +385,7 @@ class Decider:
         survey = inspection.situation.survey
         base = decision.proved_by or survey.head_marker
         former = () if base is None or base.lake_table_uuid != survey.view.table_uuid else base.backfills
-        return former if decision.written is None else (*former, decision.written.backfill)
+        return (*former, decision.written.backfill) if isinstance(decision.written, BackfillFiles) else former
 
     def maintenance(self, record: TableRecord) -> LakeMaintenance:
         """Returns the table's lake. Raises CannotReconcile for a format without the necessary reads."""

@@ -25,12 +25,14 @@ from tiering.coordinator.decisions import lake_acks, reconciliation
 from tiering.coordinator.decisions.next_action import CatalogNames, repair_of, repair_statement
 from tiering.coordinator.decisions.reconciliation import ReconciledCommit, Reconciliation
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, RepairKind, TableRecord, from_text, to_text
-from tiering.coordinator.lake_repair.decision import Decider, Decision, Inspection
+from tiering.coordinator.lake_repair.decision import Decider, Decision, Inspection, LetterFiles
 from tiering.lake.base import Committable, Lake, LakeView, WriteResult
+from tiering.lake.dead_letters.settled import settled_marker
 from tiering.lake.log_starts import NO_STARTS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
 from tiering.lake.marker import Marker, next_dead_letters, next_left_out, next_skipped
 from tiering.lake.rules.base_check import check_base, tiered_offsets
+from tiering.lake.rules.empty_ranges import skipped_below_head
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
 from tiering.lake.rules.reconcile import (
     ReconcileAction,
@@ -284,13 +286,14 @@ class Reconciler:
             ctx = self._table_records.context(request.caller)
             claimed = Reconciliation(
                 action,
-                ctx.new_round_id if decision.written is None else decision.written.backfill.round_id,
+                ctx.new_round_id if decision.written is None else decision.written.round_id,
                 view.table_uuid,
                 base_round,
                 view.tiered,
                 decision.offsets,
                 decision.records_left_out,
                 decision.left_out,
+                *((decision.written.settled, decision.written.reason) if isinstance(decision.written, LetterFiles) else ()),
             )
             change = reconciliation.claim(ctx, self._record(info), claimed)
             # The operation names the round before anything is sent, so that a repeat can check whether it landed.
@@ -314,13 +317,18 @@ class Reconciler:
         """Returns the marker of the new commit."""
         view, expected, ranges = inspection.situation.survey.view, inspection.situation.expected, decision.ranges
         backfills = self.decider.backfills(inspection, decision)
-        if decision.written is not None and view.marker is not None:  # a backfill changes nothing else
-            base = view.marker
+        if decision.written is not None and view.marker is not None:  # nothing else changes
+            base, written = view.marker, decision.written
+            if isinstance(written, LetterFiles):
+                base = settled_marker(base, written.settled, written.results, claimed.round_id)
             return replace(base, round_id=claimed.round_id, tiering_epoch=epoch, base_round_id=base.round_id, backfills=backfills)
         tiered = {bucket: at.tiered for bucket, at in ranges.items()}
-        before = {} if view.marker is None else view.marker.skipped
-        skipped = next_skipped(before, expected.skipped, tiered, ranges)
-        letters = {} if view.marker is None else view.marker.dead_letters
+        head = decision.proved_by or inspection.situation.survey.head_marker or view.marker
+        left_out = skipped_below_head(inspection.situation, head)
+        skipped = next_skipped(left_out, left_out, tiered, ranges)
+        letters = expected.dead_letters
+        for marker in (head, view.marker):
+            letters = next_dead_letters(letters, {} if marker is None else marker.dead_letters, skipped)
         return Marker(
             expected.cluster_id,
             inspection.info.table_id,
@@ -331,7 +339,7 @@ class Reconciler:
             ranges,
             proofs=self.decider.proofs(inspection, decision, claimed.round_id),
             skipped=skipped,
-            dead_letters=next_dead_letters(letters, expected.dead_letters, skipped),
+            dead_letters=next_dead_letters(letters, {}, skipped),
             left_out=next_left_out({} if view.marker is None else view.marker.left_out, ranges, decision.left_out),
             archives=self.decider.archives(inspection, ranges),
             backfills=backfills,

@@ -1,6 +1,7 @@
 """Dead letters: records that the lake cannot hold, and that a round put aside instead of stopping before them (docs/dead-letters.md).
 
     letter   a dead letter, its values as JSON, and its form within a write result
+    settled  the marker after a replay, or after a decision that records stay out
     table    the lake table `<table>__dead_letters`: its columns, the commit that appends to it, and its rows for readers
 
 The option `table.datalake.on-bad-record` = `dead-letter` allows it. The task of a split puts the refused record aside and writes the other
@@ -19,9 +20,9 @@ the lake can hold them by now, they become rows, and the unused dead letters sta
 The coordinator learns the dead letters of a table only from the marker in the lake, at the ack (`decisions.lake_acks`). It replaces its
 record of them by those of the marker, and no longer skips a former dead letter that the marker does not name.
 
-A replay is therefore one commit of the source's lake table under a fence and a compare-and-set, as any round: it adds the rows with their
-original offsets, and its marker has the same ends but no longer names these offsets, neither in `skipped` nor in `dead_letters`; the proof
-of the bucket counts the added rows and no longer has these offsets in its empty ranges. If a later change of a key is in the lake already,
-a replay must not add the row of the older change. `CALL sys.discard_dead_letters` leaves the offsets in `skipped`, and removes them from
+A replay is one commit of the source's lake table under a fence and a compare-and-set, as any round: it adds the rows with their original
+offsets, and its marker has the same ends but no longer names these offsets, neither in `skipped` nor in `dead_letters` (`settled`). The
+proof of the bucket counts the added rows and no longer has these offsets in its empty ranges. If a later change of a key is in the log, a
+replay does not add the row of the older change. `CALL sys.discard_dead_letters` leaves the offsets in `skipped`, and removes them from
 `dead_letters`. Both leave the rows of the dead-letter table as they are: a dead letter waits while the marker names it.
 """

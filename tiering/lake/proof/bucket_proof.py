@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiering.lake.proof.file_footer import Run, merged, parse_runs, runs_text, sum_of
+from tiering.lake.proof.file_footer import Run, merged, parse_runs, runs_text, sum_of, without
 from tiering.model.tables import BucketKey
 
 if TYPE_CHECKING:  # both modules import this one
@@ -36,7 +36,9 @@ class BucketProof:
         """Returns the proof after a round that wrote `parts` and reached `tiered`."""
         rows = self.rows + sum(part.records for part in parts)
         checksum = sum_of([self.checksum, *(part.checksum or 0 for part in parts)])
-        empty = merged([*self.empty, *(run for part in parts for run in part.empty)])
+        replayed = [run for part in parts for run in part.replayed]
+        former = (run for start, stop in self.empty for run in without(start, stop, replayed))
+        empty = merged([*former, *(run for part in parts for run in part.empty)])
         return BucketProof(self.since, rows, checksum, chain_link(self.chain, round_id, tiered, rows, checksum, empty), empty)
 
     @property
@@ -105,6 +107,8 @@ def advanced(
         if not parts:
             if bucket in proofs and base is not None and (base.start, base.tiered) == (reached.start, reached.tiered):
                 proved[bucket] = proofs[bucket]
+        elif bucket not in proofs and any(part.replayed for part in parts):
+            continue  # a proof begins at the end of the bucket, and these records are below it
         elif all(part.checksum is not None for part in parts):
             began = proofs.get(bucket) or BucketProof(reached.start if base is None else base.tiered)
             proved[bucket] = began.linked(round_id, reached.tiered, parts)

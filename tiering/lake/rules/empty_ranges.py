@@ -14,7 +14,7 @@ from tiering.lake.marker import LeftOut, Marker
 from tiering.lake.proof.file_footer import Run, merged, without
 from tiering.lake.rules.contiguous_offsets import RowOffsets
 from tiering.lake.rules.reconcile import Ranges, ReconcileInput
-from tiering.model.tables import BucketKey, BucketOffsets, TableType
+from tiering.model.tables import BucketKey, BucketOffsets, SkippedRecords, TableType
 
 EmptyUpTo = Callable[[BucketKey, int, int], int]
 """Returns how far a bucket's log has no row, from a first offset up to a second one; the first offset itself if the log cannot tell."""
@@ -122,10 +122,36 @@ def with_empty_ranges(situation: ReconcileInput, lake_rows: RowOffsets, empty: E
 
 
 def with_marked_ranges(situation: ReconcileInput, lake_rows: RowOffsets) -> RowOffsets:
-    """Returns `lake_rows` with all ranges that markers know to be without rows, for counting the missing rows."""
+    """Returns `lake_rows` with all ranges that markers know to be without rows, for counting the missing rows.
+
+    A dead letter without a row in one marker has a row since its replay.
+    """
     whole = deepcopy(lake_rows)
     for bucket, runs in marked_ranges(situation).items():
         if bucket in situation.places:
-            for start, stop in runs:
-                whole.add_run(situation.places[bucket], start, stop)
+            place = situation.places[bucket]
+            for start, stop in (part for run in runs for part in without(*run, lake_rows.runs(place))):
+                whole.add_run(place, start, stop)
     return whole
+
+
+def skipped_below_head(situation: ReconcileInput, head: Marker | None) -> SkippedRecords:
+    """Returns the records that the lake table at its head lacks because they are skipped, from its markers and the records outside.
+
+    `head`: the marker that tells what the head has. A rollback may have set the head before the replay of a dead letter, whose offset the
+    newest marker does not skip any more, or behind it. Below the end of `head`, that marker decides about dead letters.
+    """
+    expected, newest = situation.expected, situation.survey.view.marker
+    skipped = {bucket: dict(records) for bucket, records in expected.skipped.items()}
+    letters = [expected.dead_letters]
+    if newest is not None:
+        letters.append(newest.dead_letters)
+        for bucket, records in newest.skipped.items():
+            skipped[bucket] = {**skipped.get(bucket, {}), **records}
+    if head is None:
+        return skipped
+    for bucket, reached in head.buckets.items():
+        replayed = {offset for marked in letters for offset in marked.get(bucket, ()) if offset < reached.tiered}
+        others = {offset: trace for offset, trace in skipped.get(bucket, {}).items() if offset not in replayed}
+        skipped[bucket] = {**others, **head.skipped.get(bucket, {})}
+    return skipped

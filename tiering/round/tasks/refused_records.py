@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,8 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from tiering.clock import RandomIds
-from tiering.errors import BucketStopped, InvalidData, LakewardError
-from tiering.model.refused_records import RECORD_ID, bucket_stopped, described, first_failing, offset_of, partition_stopped, text_of
+from tiering.errors import BucketStopped, LakewardError
+from tiering.model.refused_records import (
+    RECORD_ID,
+    bucket_stopped,
+    described,
+    first_failing,
+    may_come_from_a_value,
+    offset_of,
+    partition_stopped,
+    text_of,
+)
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType
 from tiering.round.ports import SplitTask
 
@@ -50,7 +58,7 @@ def refusal_of_record(task: SplitTask, limit: int, error: BaseException, aside: 
     if not isinstance(error, BucketStopped):
         located = None
         with suppress(Exception):  # the original error is the error of the split
-            located = _located(task, limit, error, aside) if _may_come_from_a_value(error) else None
+            located = _located(task, limit, error, aside) if may_come_from_a_value(error) else None
         return located
     offset = offset_of(error)
     if offset is None:
@@ -77,11 +85,6 @@ def _has_its_longest_name_from_a_partition(path: str, partition_keys: Sequence[s
         return False
     longest = max(path.split("/"), key=lambda name: len(os.fsencode(name)))
     return unquote_plus(longest).startswith(tuple(f"{column}=" for column in partition_keys))
-
-
-def _may_come_from_a_value(error: BaseException) -> bool:
-    """Returns whether a value may be the cause; errors of storage, memory or the process are unrelated to values."""
-    return isinstance(error, InvalidData | ArithmeticError | LookupError | TypeError | ValueError | struct.error)
 
 
 def _located(task: SplitTask, limit: int, error: BaseException, aside: Collection[int]) -> Refusal | None:
@@ -183,7 +186,7 @@ def _is_written(task: SplitTask, batch: pa.RecordBatch, start: int, stop: int) -
         offsets = rows.column(OFFSET_COLUMN)
         writer.complete(int(offsets[0].as_py()), int(offsets[-1].as_py()) + 1)
     except Exception as error:
-        if not _may_come_from_a_value(error) and not isinstance(error, BucketStopped):
+        if not may_come_from_a_value(error) and not isinstance(error, BucketStopped):
             raise
         return False
     finally:

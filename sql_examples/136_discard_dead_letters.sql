@@ -1,0 +1,9 @@
+-- Title: Decide that records stay out of the lake
+-- Answers: how do dead letters stop waiting that nobody needs?
+
+CALL fluss.sys.discard_dead_letters('demo.flights', reason => 'test rows', dry_run => true);
+
+-- Expected:
+-- | table | outcome | round_id | lake_snapshot_id | records_discarded |
+-- | --- | --- | --- | --- | --- |
+-- | demo.flights | nothing_to_discard | NULL | NULL | 0 |

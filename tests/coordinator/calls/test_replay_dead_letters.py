@@ -1,0 +1,189 @@
+"""`CALL sys.replay_dead_letters` over real lakes: a record becomes a row once, with its offset, and everything is proved afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.lake_kinds.dead_letters import PUT_ASIDE, letters, tiered
+from support.lake_kinds.kinds import LAKE_KINDS
+from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
+from support.stories.killed_calls import killed
+from support.worlds.validated import check, faults
+from tiering import crash_points, errors
+from tiering.lake.dead_letters.table import dead_letter_path
+from tiering.procedures.discard_dead_letters import DiscardDeadLetters, DiscardDeadLettersResult
+from tiering.procedures.reconcile_lake import ReconcileLake
+from tiering.procedures.replay_dead_letters import ReplayDeadLetters, ReplayDeadLettersResult
+
+
+@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> object:
+    return request.param
+
+
+@pytest.fixture(params=[False, True], ids=["log", "primary key"])
+def poisoned(request: pytest.FixtureRequest, tmp_path: Path, kind: object) -> Iterator[Poisoned]:
+    table = Poisoned(tmp_path, kind, has_key=request.param, options=PUT_ASIDE)  # type: ignore[arg-type]
+    yield table
+    table.world.close()
+
+
+@pytest.fixture
+def refusing() -> Iterator[pytest.MonkeyPatch]:
+    """Lakes refuse POISON until this patch is undone."""
+    with pytest.MonkeyPatch.context() as patch:
+        refuse_poison(patch)
+        yield patch
+
+
+def replay(poisoned: Poisoned, **more: object) -> ReplayDeadLettersResult:
+    call = ReplayDeadLetters(poisoned.table.path, caller="ann", **more)  # type: ignore[arg-type]
+    return asyncio.run(poisoned.world.coordinator.control.perform(call))
+
+
+def discard(poisoned: Poisoned, **more: object) -> DiscardDeadLettersResult:
+    call = DiscardDeadLetters(poisoned.table.path, reason="a test", caller="ann", **more)  # type: ignore[arg-type]
+    return asyncio.run(poisoned.world.coordinator.control.perform(call))
+
+
+def proved(poisoned: Poisoned) -> None:
+    assert not faults(check(poisoned.world, poisoned.table))
+
+
+def statuses(poisoned: Poisoned) -> list[str]:
+    return [row.status for row in poisoned.world.coordinator.view().dead_letters()]
+
+
+ROWS = {number: f"row {number}" for number in range(20)}
+
+
+def test_a_replayed_record_is_a_row_once_and_later_rounds_go_on(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
+    poisoned.write(*ROWS.items(), (100, POISON), (101, POISON))
+    tiered(poisoned)
+    refused = replay(poisoned)
+    assert (refused.outcome, refused.rows_replayed, refused.rows_refused) == ("nothing_to_replay", 0, 2)
+    assert refused.refusal == "its column 'text' is poison"
+    refusing.undo()
+    assert replay(poisoned, dry_run=True).outcome == "would_replay"
+    assert poisoned.in_lake() == ROWS
+    before = poisoned.world.view(poisoned.table)
+    done = replay(poisoned, where=f"offset = {letters(poisoned)[0]['offset']} AND bucket_id = {letters(poisoned)[0]['bucket_id']}")
+    view = poisoned.world.view(poisoned.table)
+    assert (done.outcome, done.rows_replayed, done.rows_refused, done.lake_snapshot_id) == ("replayed", 1, 0, view.tiered)
+    assert view.ranges == before.ranges, "a replay moves no offset"
+    assert len(poisoned.in_lake()) == 21
+    proved(poisoned)
+    assert replay(poisoned).rows_replayed == 1
+    assert poisoned.in_lake() == {**ROWS, 100: POISON, 101: POISON}
+    proved(poisoned)
+    assert replay(poisoned).outcome == "nothing_to_replay"
+    poisoned.world.restart()
+    poisoned.write((300, "row 300"))
+    tiered(poisoned)
+    assert poisoned.in_lake() == {**ROWS, 100: POISON, 101: POISON, 300: "row 300"}
+    assert not poisoned.world.record(poisoned.table).lake.skipped
+    marker = poisoned.world.view(poisoned.table).marker
+    assert marker is not None
+    assert (marker.skipped, marker.dead_letters) == ({}, {})
+
+
+def test_a_discarded_record_stays_out_and_no_longer_waits(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
+    poisoned.write(*ROWS.items(), (100, POISON))
+    tiered(poisoned)
+    assert statuses(poisoned) == ["waiting"]
+    assert discard(poisoned, dry_run=True).outcome == "would_discard"
+    assert (discard(poisoned).outcome, statuses(poisoned)) == ("discarded", ["discarded"])
+    refusing.undo()
+    assert replay(poisoned).outcome == "nothing_to_replay"
+    poisoned.write((300, "row 300"))
+    tiered(poisoned)
+    assert poisoned.in_lake() == {**ROWS, 300: "row 300"}
+    assert statuses(poisoned) == ["discarded"]
+
+
+def test_a_condition_that_names_another_column_changes_nothing(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
+    poisoned.write((1, "row 1"), (100, POISON))
+    tiered(poisoned)
+    for where in ("record = 'x'", "text = 'poison'", "offset >"):
+        with pytest.raises(errors.InvalidArgument, match=r"'where' of sys\.replay_dead_letters"):
+            replay(poisoned, where=where)
+
+
+@pytest.mark.parametrize("key", [None, "k"], ids=["without a key", "with its key"])
+@pytest.mark.parametrize("point", [crash_points.RECONCILE_CLAIMED, crash_points.RECONCILE_SENT, crash_points.RECONCILE_TOLD])
+def test_wherever_a_replay_dies_each_record_becomes_a_row_once(
+    poisoned: Poisoned, refusing: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch, point: str, key: str | None
+) -> None:
+    poisoned.write(*ROWS.items(), (100, POISON), (101, POISON))
+    tiered(poisoned)
+    refusing.undo()
+    killed(poisoned.world, monkeypatch, point, lambda: replay(poisoned, idempotency_key=key))
+    has_landed = point != crash_points.RECONCILE_CLAIMED
+    all_rows = {**ROWS, 100: POISON, 101: POISON}
+    poisoned.write((200, "row 200"))
+    tiered(poisoned)
+    assert poisoned.in_lake() == {**(all_rows if has_landed else ROWS), 200: "row 200"}
+    again = replay(poisoned, idempotency_key=key)
+    assert (again.outcome, again.rows_replayed) == (("nothing_to_replay", 0) if has_landed and key is None else ("replayed", 2))
+    if key is not None:
+        assert replay(poisoned, idempotency_key=key) == again
+    poisoned.write((300, "row 300"))
+    tiered(poisoned)
+    assert poisoned.in_lake() == {**all_rows, 200: "row 200", 300: "row 300"}
+    assert not poisoned.world.record(poisoned.table).lake.skipped
+
+
+def test_records_behind_a_rollback_wait_again_and_can_be_replayed_again(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
+    poisoned.write(*ROWS.items(), (100, POISON))
+    tiered(poisoned)
+    before = poisoned.world.view(poisoned.table)
+    with pytest.MonkeyPatch.context() as accepting:
+        refusing.undo()
+        assert replay(poisoned).rows_replayed == 1
+        refuse_poison(accepting)
+        assert before.head is not None
+        poisoned.world.by_hand.roll_back(poisoned.table.path, before.head)
+        call = ReconcileLake(poisoned.table.path, "retier", caller="ann")
+        asyncio.run(poisoned.world.coordinator.control.perform(call))
+        poisoned.write((200, "row 200"))
+        tiered(poisoned)
+    assert poisoned.in_lake() == {**ROWS, 200: "row 200"}
+    assert statuses(poisoned) == ["waiting"]
+    assert replay(poisoned).rows_replayed == 1
+    assert poisoned.in_lake() == {**ROWS, 100: POISON, 200: "row 200"}
+    proved(poisoned)
+
+
+def test_a_replay_without_the_dead_letter_table_reads_the_log(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
+    poisoned.write((1, "row 1"), (100, POISON))
+    tiered(poisoned)
+    refusing.undo()
+    poisoned.world.by_hand.drop(dead_letter_path(poisoned.table.path))
+    assert replay(poisoned).rows_replayed == 1
+    assert poisoned.in_lake() == {1: "row 1", 100: POISON}
+    proved(poisoned)
+
+
+def test_a_later_change_of_a_key_wins_over_a_replay(tmp_path: Path, kind: object, refusing: pytest.MonkeyPatch) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=True, options=PUT_ASIDE)  # type: ignore[arg-type]
+    poisoned.write(*((number, "first") for number in range(6)))
+    tiered(poisoned)
+    poisoned.write(*((number, POISON) for number in range(5)))
+    tiered(poisoned)
+    assert poisoned.in_lake() == dict.fromkeys(range(6), "first"), "the lake keeps the older rows"
+    poisoned.write((0, "later"), (1, POISON))
+    poisoned.delete(2)
+    tiered(poisoned)
+    poisoned.write((3, "not tiered yet"))
+    refusing.undo()
+    done = replay(poisoned)
+    assert (done.rows_replayed, done.rows_refused) == (3, 0)
+    assert poisoned.in_lake() == {0: "later", 1: POISON, 3: POISON, 4: POISON, 5: "first"}
+    tiered(poisoned)
+    assert poisoned.in_lake() == {0: "later", 1: POISON, 3: "not tiered yet", 4: POISON, 5: "first"}
+    assert "waiting" not in statuses(poisoned)
+    poisoned.world.close()

@@ -1,0 +1,198 @@
+"""Dead letters as rows of the lake table again: the records that waited, in the present columns, and the files that hold them.
+
+A record is refused again if the lake still cannot hold it. In a primary-key table, a record is superseded if its key changed later: the
+later change has been tiered, or will be. Only the log tells that, also of keys that were deleted since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tiering.cluster.base import SplitSource
+from tiering.cluster.skipping import reader_without
+from tiering.errors import BucketStopped, LakewardError, LogTruncated, TransientTieringError
+from tiering.lake.base import Committable, LakeTieringFactory, WriteResult, WriterInitContext
+from tiering.lake.dead_letters.letter import row_of
+from tiering.lake.proof.file_footer import merged
+from tiering.model.refused_records import ADDED_COLUMNS, may_come_from_a_value, reason_of
+from tiering.model.schema.field_ids import has_field_ids, with_field_ids, without_field_ids
+from tiering.model.schema.row_conversion import converted_rows
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, BucketKey, ChangeType, TableInfo, TableType
+
+Key = tuple[Any, ...]
+"""The values of the key columns of a row."""
+LOG_CUT = "the log does not reach back to the record any more, so it does not tell whether the key changed later"
+NOT_IN_LOG = "the dead-letter table does not have the record itself, and the log cannot give it"
+
+
+@dataclass(frozen=True)
+class WaitingLetter:
+    """A dead letter that waits. `raw` empty: the dead-letter table does not have its row, or its reader could not decode the record."""
+
+    bucket: BucketKey
+    offset: int
+    change_type: str | None = None
+    raw: bytes = b""
+
+
+@dataclass
+class WrittenLetters:
+    """The files of the rows of a replay, and which letters have no row. `refused` has the reasons by place, without values."""
+
+    results: list[WriteResult] = field(default_factory=list)
+    replayed: dict[BucketKey, set[int]] = field(default_factory=dict)
+    superseded: dict[BucketKey, set[int]] = field(default_factory=dict)
+    refused: dict[tuple[BucketKey, int], str] = field(default_factory=dict)
+
+
+class LetterWriter:
+    """Writes the rows of one bucket's letters at a time."""
+
+    def __init__(
+        self, cluster: SplitSource, table: TableInfo, factory: LakeTieringFactory, round_id: str, new_nonce: Callable[[], str]
+    ) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._factory = factory
+        self._round_id = round_id
+        self._new_nonce = new_nonce
+        self.written = WrittenLetters()
+
+    def write(self, context: WriterInitContext, letters: Sequence[WaitingLetter], tiered: int, unreadable: Collection[int]) -> None:
+        """Writes the rows of a bucket whose tiered end is `tiered`. `unreadable`: its skipped records that were not put aside.
+
+        Raises LakeUnavailable, ClusterUnavailable, LakeTableReplaced.
+        """
+        rows = dict(self._rows(context, letters))
+        if self._table.table_type is TableType.PRIMARY_KEY and rows:
+            rows = self._newest(context, rows, tiered, unreadable)
+        if result := self._result(context, rows):
+            written, bucket = self.written, context.bucket
+            offsets = [offset for offset in rows if (bucket, offset) not in written.refused]
+            runs = merged((offset, offset + 1) for offset in offsets)
+            written.results.append(replace(result, starting_offset=tiered, reached_offset=tiered, empty=(), replayed=runs))
+            written.replayed[bucket] = {*offsets}
+
+    def abort(self) -> None:
+        """Deletes all files. Call it only before a commit was sent. Never raises."""
+        self._delete(*self.written.results)
+
+    def _delete(self, *results: WriteResult) -> None:
+        self._factory.create_committer().abort(Committable(self._round_id, results))
+
+    def _rows(self, context: WriterInitContext, letters: Sequence[WaitingLetter]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        bucket = context.bucket
+        for letter in sorted(letters, key=lambda letter: letter.offset):
+            if letter.change_type == ChangeType.UPDATE_BEFORE.symbol:  # the change is its +U
+                self.written.superseded.setdefault(bucket, set()).add(letter.offset)
+            elif letter.raw:
+                yield letter.offset, present_row(row_of(letter.raw), self._table)
+            elif (row := self._from_log(context, letter.offset)) is not None:
+                yield letter.offset, row
+            else:
+                self.written.refused[bucket, letter.offset] = NOT_IN_LOG
+
+    def _from_log(self, context: WriterInitContext, offset: int) -> pa.RecordBatch | None:
+        """Returns the record from the log; None if the log does not have it, or it cannot be decoded. Raises ClusterUnavailable."""
+        split = TieringLogSplit(self._table.path, context.bucket, context.partition_name, offset, offset + 1, None)
+        try:
+            return next((batch for batch in self._cluster.reader(self._table, split).read() if batch.num_rows), None)
+        except TransientTieringError:
+            raise
+        except Exception as error:  # a record that cannot be decoded fails in any way
+            if not isinstance(error, LakewardError) and not may_come_from_a_value(error):
+                raise
+            return None
+
+    def _newest(
+        self, context: WriterInitContext, rows: Mapping[int, pa.RecordBatch], tiered: int, unreadable: Collection[int]
+    ) -> dict[int, pa.RecordBatch]:
+        """Returns the rows whose key did not change later, up to the tiered end."""
+        keys = {offset: _keys_of(row, self._table)[0] for offset, row in rows.items()}
+        split = TieringLogSplit(self._table.path, context.bucket, context.partition_name, min(rows) + 1, tiered, None)
+        newest = dict[Key, int]()
+        try:
+            if split.starting_offset < split.stopping_offset:
+                for batch in reader_without(lambda part: self._cluster.reader(self._table, part), split, unreadable).read():
+                    newest.update(_changes_of(batch, self._table, set(keys.values())))
+        except LogTruncated:
+            self.written.refused.update({(context.bucket, offset): LOG_CUT for offset in rows})
+            return {}
+        if late := {offset for offset, key in keys.items() if newest.get(key, offset) > offset}:
+            self.written.superseded.setdefault(context.bucket, set()).update(late)
+        return {offset: row for offset, row in rows.items() if offset not in late}
+
+    def _result(self, context: WriterInitContext, rows: Mapping[int, pa.RecordBatch]) -> WriteResult | None:
+        """Writes the rows that the lake can hold; None if there are none."""
+        try:
+            return self._attempt(context, rows)
+        except Exception as error:
+            if not may_come_from_a_value(error):
+                raise
+            if len(rows) == 1:
+                self.written.refused[context.bucket, next(iter(rows))] = f"writing it ends with {type(error).__name__}"
+                return None
+        return self._attempt(context, {offset: row for offset, row in rows.items() if self._is_accepted(context, offset, row)})
+
+    def _is_accepted(self, context: WriterInitContext, offset: int, row: pa.RecordBatch) -> bool:
+        """Returns whether the lake can hold the row, which is written alone into a file that is deleted again."""
+        result = self._result(context, {offset: row})
+        if result is not None:
+            self._delete(result)
+        return result is not None
+
+    def _attempt(self, context: WriterInitContext, rows: Mapping[int, pa.RecordBatch]) -> WriteResult | None:
+        """Writes the rows in one file, without those that the writer refuses by name. Raises the writer's other errors; no file is left."""
+        if not rows:
+            return None
+        writer = self._factory.create_writer(replace(context, attempt_nonce=self._new_nonce()))
+        accepted: list[int] = []
+        try:
+            for offset, row in rows.items():
+                try:
+                    writer.write(row)
+                    accepted.append(offset)
+                except BucketStopped as error:
+                    self.written.refused[context.bucket, offset] = reason_of(error)
+            if accepted:
+                return writer.complete(accepted[0], accepted[-1] + 1)
+        except BaseException:
+            writer.abort()
+            raise
+        writer.abort()
+        return None
+
+
+def present_row(row: pa.RecordBatch, table: TableInfo) -> pa.RecordBatch:
+    """Returns the record of a dead letter with the present columns of the table, as `TableInfo.read_schema` has them.
+
+    Columns are matched by their ids, so a renamed one keeps its values. A record from before the first change of columns has no ids.
+    """
+    own = [field for field in row.schema if field.name not in ADDED_COLUMNS]
+    former = pa.schema(own)
+    if has_field_ids(table.schema) != has_field_ids(former):
+        former = with_field_ids(former) if has_field_ids(table.schema) else pa.schema(map(without_field_ids, former))
+    values = converted_rows(row.select(former.names), former, table.schema)
+    system = [field for field in table.read_schema() if field.name in ADDED_COLUMNS]
+    columns = [*values.columns, *(row.column(field.name) for field in system)]
+    return pa.RecordBatch.from_arrays(columns, schema=table.read_schema())
+
+
+def _keys_of(batch: pa.RecordBatch, table: TableInfo) -> list[Key]:
+    return list(zip(*(batch.column(name).to_pylist() for name in table.primary_key), strict=True))
+
+
+def _changes_of(batch: pa.RecordBatch, table: TableInfo, keys: Collection[Key]) -> dict[Key, int]:
+    """Returns the offset of the last change of each of `keys` in a batch. A `-U` counts no more than its `+U`."""
+    first = table.primary_key[0]
+    candidates = pa.array([key[0] for key in keys], batch.schema.field(first).type)
+    rows = batch.filter(pc.is_in(batch.column(first), value_set=candidates))
+    kinds, offsets = rows.column(CHANGE_TYPE_COLUMN).to_numpy(), rows.column(OFFSET_COLUMN).to_numpy().tolist()
+    changes = zip(_keys_of(rows, table), offsets, kinds, strict=True)
+    return {key: offset for key, offset, kind in changes if key in keys and kind != ChangeType.UPDATE_BEFORE}

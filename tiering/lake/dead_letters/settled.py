@@ -1,0 +1,59 @@
+"""The marker of a commit that settles dead letters: replays them as rows, or gives up waiting for them. Pure (see the package)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tiering.lake.base import WriteResult
+from tiering.lake.marker import DeadLetters, Marker
+from tiering.lake.proof.bucket_proof import advanced
+from tiering.model.tables import BucketKey
+
+Letters = Mapping[BucketKey, Collection[int]]
+"""Offsets of dead letters by bucket."""
+
+
+@dataclass(frozen=True)
+class SettledLetters:
+    """Dead letters that one commit settles. None of them waits afterwards.
+
+    `replayed`: their records are rows from now on. `left_out`: their records stay out of the lake.
+    """
+
+    replayed: Letters = field(default_factory=dict)
+    left_out: Letters = field(default_factory=dict)
+
+
+def settled_marker(base: Marker, settled: SettledLetters, results: Sequence[WriteResult], round_id: str) -> Marker:
+    """Returns `base` after a commit that settles dead letters and adds the files `results`: the ends stay.
+
+    The caller sets the identity of the commit.
+    """
+    skipped = {
+        bucket: {offset: trace for offset, trace in records.items() if offset not in settled.replayed.get(bucket, ())}
+        for bucket, records in base.skipped.items()
+    }
+    return replace(
+        base,
+        skipped={bucket: records for bucket, records in skipped.items() if records},
+        dead_letters=waiting_after(base.dead_letters, settled),
+        proofs=advanced(base.proofs, base.buckets, base.buckets, results, round_id),
+    )
+
+
+def waiting_after(waiting: DeadLetters, settled: SettledLetters) -> dict[BucketKey, tuple[int, ...]]:
+    """Returns the dead letters that still wait."""
+    remaining = {bucket: tuple(offset for offset in offsets if offset not in _all(settled, bucket)) for bucket, offsets in waiting.items()}
+    return {bucket: offsets for bucket, offsets in remaining.items() if offsets}
+
+
+def settled_between(before: Marker, after: Marker) -> SettledLetters:
+    """Returns the dead letters of `before` that the marker `after` of the next commit does not name any more, without their sums."""
+    gone = {bucket: {*offsets}.difference(after.dead_letters.get(bucket, ())) for bucket, offsets in before.dead_letters.items()}
+    replayed = {bucket: offsets.difference(after.skipped.get(bucket, {})) for bucket, offsets in gone.items()}
+    return SettledLetters(replayed, {bucket: offsets - replayed[bucket] for bucket, offsets in gone.items()})
+
+
+def _all(settled: SettledLetters, bucket: BucketKey) -> set[int]:
+    return {*settled.replayed.get(bucket, ()), *settled.left_out.get(bucket, ())}
