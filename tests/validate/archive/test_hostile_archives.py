@@ -169,6 +169,20 @@ def test_statements_of_a_proof_do_no_more_than_read(
     assert (status, "a statement of the proof does more than read the lake's files" in printed) == (1, True), printed
 
 
+def test_the_name_of_a_file_adds_no_statement(prover: Prover, table: TableInfo, tmp_path: Path) -> None:
+    document = prover.document(table)
+    own, other = verify.paths_of(document, None)[:2]
+    named = Path(f"{tmp_path}/a$$; COPY (SELECT 1 AS id) TO $b${other}$b$ (FORMAT parquet, USE_TMP_FILE false); SELECT $$.parquet")
+    named.parent.mkdir(parents=True)
+    Path(own).rename(named)
+    document["files"][0]["location"] = str(named)
+    document["sql"]["setup"].append(["SELECT $$'lakeward-file:0'$$", {}])
+    before = Path(other).read_bytes()
+    status, printed = prover.verified(sealed(document, prover.key))
+    assert Path(other).read_bytes() == before
+    assert (status, "a statement of the proof does more than read the lake's files" in printed) == (1, True), printed
+
+
 def test_secrets_of_the_reader_are_not_replaced(prover: Prover, table: TableInfo) -> None:
     document = prover.document(table)
     document["sql"]["setup"].append(["CREATE PERSISTENT SECRET stolen (TYPE http, BEARER_TOKEN 'x')", {}])

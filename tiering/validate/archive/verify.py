@@ -77,8 +77,7 @@ def canonical_zip(members: Mapping[str, bytes]) -> bytes:
         directory.append(b"PK\x01\x02\x14\x03" + common + struct.pack("<HHHII", 0, 0, 0, 0o100644 << 16, position) + raw)
         parts += [b"PK\x03\x04" + common + raw, content]
         position += 30 + len(raw) + len(content)
-    size = sum(map(len, directory))
-    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, len(directory), len(directory), size, position, 0)
+    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, len(directory), len(directory), sum(map(len, directory)), position, 0)
     return b"".join([*parts, *directory, end])
 
 
@@ -346,9 +345,10 @@ def check_rows(document: Document, paths: Sequence[str]) -> Iterator[tuple[str, 
         lock(connection, paths, spilled)
 
         def run(sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
-            if not {statement.type for statement in connection.extract_statements(sql)} <= harmless:
+            statement = with_paths(sql, paths)  # the name of a file may end a text of the statement, too
+            if not {part.type for part in connection.extract_statements(statement)} <= harmless:
                 raise ProofError(f"a statement of the proof does more than read the lake's files: {sql}")
-            return connection.execute(with_paths(sql, paths), with_paths(dict(parameters or {}), paths)).fetchall()
+            return connection.execute(statement, with_paths(dict(parameters or {}), paths)).fetchall()
 
         try:
             yield "footers", _compare_footers(document, paths, run)
