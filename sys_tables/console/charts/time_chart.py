@@ -71,7 +71,7 @@ class TimeChart:
 
     def x(self, at: datetime) -> float:
         """Returns the place of a time in the picture."""
-        return round(WIDTH * (at - self.at[0]) / max(self.at[-1] - self.at[0], timedelta(milliseconds=1)), 1)
+        return round(WIDTH * ((at - self.at[0]) / max(self.at[-1] - self.at[0], timedelta(milliseconds=1))), 1)
 
     def points(self, line: Line) -> list[str]:
         """Returns the points of each part of a line in the picture. A part of one point has it twice, so that it is drawn."""

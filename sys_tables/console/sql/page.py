@@ -86,7 +86,7 @@ def bars(answer: SqlAnswer) -> Sequence[Bar]:
         return ()
     labels = [place for place in range(len(answer.columns)) if place not in numeric]
     rows = [(", ".join(str(row[place]) for place in labels), row[value_at]) for row in answer.rows[:MAX_BARS] if row[value_at] is not None]
-    longest = max(abs(value) for _, value in rows) or 1
+    longest = max((abs(value) for _, value in rows), default=0) or 1
     return [Bar(label, value, round(100 * max(value, 0) / longest, 2)) for label, value in rows]
 
 

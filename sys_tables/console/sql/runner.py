@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ MAX_ROWS = 500
 MAX_READ_BYTES = 128 << 20
 """Most bytes of system tables that a statement may read: 10,000 tables with all columns of their status have a tenth of it."""
 _CHILD = "sys_tables.console.sql.child"
-_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 """Variables that the process gets. It gets none that may be a secret."""
 
 
@@ -59,7 +60,11 @@ class StatementRunner:
         """Returns the answer of a statement. Raises StatementFailed, and the errors of the service."""
         if len(statement) > MAX_CHARACTERS:
             raise too_long(statement)
-        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        with tempfile.TemporaryDirectory(prefix="lakeward-sql-") as folder:  # a process that is killed leaves its own temporary files
+            return self._run(statement, folder)
+
+    def _run(self, statement: str, folder: str) -> SqlAnswer:
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {"TMPDIR": folder}
         pipe = subprocess.PIPE
         command = module_command(_CHILD)
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment, cwd="/") as process:

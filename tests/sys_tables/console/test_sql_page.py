@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,7 +27,7 @@ from sys_tables.console.signing_in import Session
 from sys_tables.console.sql.child import ConsoleRows, answered, refused_functions
 from sys_tables.console.sql.examples import examples
 from sys_tables.console.sql.line_chart import MAX_LINES, line_chart
-from sys_tables.console.sql.page import SqlPage, bars
+from sys_tables.console.sql.page import MAX_BARS, SqlPage, bars
 from sys_tables.console.sql.runner import MAX_ROWS, SqlAnswer, StatementRunner
 from sys_tables.console.sql.statements import MAX_CHARACTERS, checked
 from sys_tables.registry import default_registry
@@ -243,6 +244,15 @@ def test_a_statement_ends_after_its_time_and_with_its_memory() -> None:
         StatementRunner(NoService(), default_registry(), seconds=60).run("SELECT list_sum(range(300000000))")
 
 
+def test_nothing_that_a_killed_process_spilled_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    spilling = StatementRunner(NoService(), default_registry(), seconds=3)
+    with pytest.raises(StatementFailed, match="ended after 3 s"):
+        spilling.run("SELECT md5(CAST(a.range AS VARCHAR)) AS x, b.range FROM range(20000) a, range(2000) b ORDER BY x")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_statement_that_is_too_long_is_refused_without_a_process() -> None:
     with pytest.raises(StatementFailed, match="characters"):
         StatementRunner(NoService(), default_registry()).run("SELECT " + "1 + " * MAX_CHARACTERS + "1")
@@ -331,6 +341,12 @@ def test_numbers_over_time_are_lines() -> None:
     assert chart.label == "2 rows over time: plan_ms; read_ms. 1 rows without a time are left out"
 
 
+def test_a_chart_over_all_years_is_drawn() -> None:
+    chart = line_chart(SqlAnswer(["at", "n"], [[datetime(1, 1, 1, tzinfo=UTC), 0], [datetime(9999, 12, 31, tzinfo=UTC), 2]], False))
+    assert chart is not None
+    assert chart.points(chart.lines[0]) == ["0.0,160.0 640.0,0.0"]
+
+
 def test_each_value_of_a_text_column_is_a_line_and_ids_are_none() -> None:
     rows = [[day(number), state, f"round-{number}-{state}", number] for number in (1, 2) for state in ("FAILED", "SUCCEEDED")]
     chart = line_chart(SqlAnswer(["day", "state", "round_id", "rounds"], rows, False))
@@ -362,3 +378,4 @@ def test_a_number_for_each_row_is_a_chart() -> None:
     assert [(bar.label, bar.value, bar.share) for bar in bars(answer)] == [("Failed", 1, 25), ("Scheduled", 4, 100)]
     assert bars(SqlAnswer(["a"], [["x"]], False)) == ()
     assert bars(SqlAnswer(["a"], [], False)) == ()
+    assert bars(SqlAnswer(["a", "b"], [*([["x", None]] * MAX_BARS), ["y", 1]], False)) == []
