@@ -18,6 +18,8 @@ LISTS = {"tierer_id": ("tierers", "tierer"), "lease_id": ("leases", "lease")}
 """Columns whose values a list can be filtered by: the list, and its filter."""
 _PLAIN = re.compile(r"(?!\.{1,2}$)[\w.\-]{1,200}")
 """Names that can be a part of an address as they are. A service may return any text."""
+MAX_CHARACTERS = 10_000
+"""Longest text of a cell. The result of a CALL may have a text of many MiB, such as the archive of a proof."""
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -48,7 +50,8 @@ def shown(value: Any, column: str = "") -> str:
             return visible(counts_text(value))
         case list():
             return ", ".join(shown(item) for item in value)
-    return visible(str(value))
+    text = str(value)
+    return visible(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} ... ({len(text):,} characters)")
 
 
 def size(size_bytes: int) -> str:

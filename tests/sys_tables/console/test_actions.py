@@ -15,6 +15,7 @@ from support.services.guarded_service import GuardedService
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.actions import Action, Parameter, call_sql, perform, prefilled
 from sys_tables.console.app import console_app
+from sys_tables.console.cells import MAX_CHARACTERS, shown
 from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from sys_tables.registry import default_registry
@@ -184,6 +185,17 @@ def test_texts_become_values_of_the_declared_types() -> None:
 )
 def test_a_next_action_of_sys_fills_a_form(statement: str | None, call: tuple[str, dict[str, str]] | None) -> None:
     assert prefilled(statement, DECLARED) == call
+
+
+@pytest.mark.parametrize("text", ["a/b.c", ".people", "hr."])
+def test_a_text_that_names_no_table_is_shown_without_a_link(signed_in: Browser, text: str) -> None:
+    answer = signed_in("olga").get("/actions/tier_table", params={"table": text})
+    assert (answer.status_code, f'value="{text}"' in answer.text, "Page of" in answer.text) == (200, True, False)
+
+
+def test_a_long_text_such_as_an_archive_is_cut_on_its_page() -> None:
+    assert shown("A" * MAX_CHARACTERS, "archive") == "A" * MAX_CHARACTERS
+    assert shown("A" * 20_000_000, "archive") == "A" * MAX_CHARACTERS + " ... (20,000,000 characters)"
 
 
 def test_a_filled_form_shows_the_texts_of_its_address(signed_in: Browser) -> None:
