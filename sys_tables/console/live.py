@@ -43,14 +43,19 @@ class LiveStreams:
 
     async def stream(self, request: Request) -> Response:
         """Streams until the browser leaves, the session ends, or the console stops."""
-        if self._open.total() >= MAX_STREAMS or self._open[request.state.session.session_id] >= MAX_SESSION_STREAMS:
+        if not self._has_place(request.state.session, new_streams=1):
             raise HTTPException(503, "Too many pages are open. Close some of them, or reload this page by hand.")
         polls = OFTEN_POLLS if request.query_params.get("often") == "yes" else REFRESH_POLLS
         return EventSourceResponse(self._counted(request.state.session, polls))
 
+    def _has_place(self, session: Session, new_streams: int = 0) -> bool:
+        total, own = self._open.total() + new_streams, self._open[session.session_id] + new_streams
+        return total <= MAX_STREAMS and own <= MAX_SESSION_STREAMS
+
     async def _counted(self, session: Session, refresh_polls: int = REFRESH_POLLS) -> AsyncIterator[ServerSentEvent]:
         self._open[session.session_id] += 1
-        is_open, ends = lambda: self._sessions.is_open(session), session.caller.token is not None
+        has_place = self._has_place(session)  # requests that came at once were not counted when `stream` looked
+        is_open, ends = lambda: has_place and self._sessions.is_open(session), session.caller.token is not None
         try:
             async for name in changes(self._reader, is_open, refresh_polls=refresh_polls, ends_with_token=ends):
                 yield ServerSentEvent(event=name, data="")

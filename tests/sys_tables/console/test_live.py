@@ -79,6 +79,23 @@ def test_a_stream_ends_with_its_session_and_its_place_is_free_again() -> None:
     assert (asyncio.run(read()), streams._open) == ([ENDED], Counter())
 
 
+def test_a_stream_that_came_at_the_same_time_as_the_last_one_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys_tables.console.live.MAX_SESSION_STREAMS", 1)
+    sessions = Sessions()
+    session = sessions.session(sessions.open())
+    assert session is not None
+    streams = LiveStreams(Reader(Newest(["a", "b", "b"]), default_registry()), sessions)
+
+    async def names() -> tuple[str | None, str | None]:
+        first, second = streams._counted(session), streams._counted(session)
+        events = (await anext(first)).event, (await anext(second)).event
+        await first.aclose()
+        await second.aclose()
+        return events
+
+    assert asyncio.run(names()) == (CHANGED, ENDED)
+
+
 def test_no_more_streams_than_the_limit_are_open(signed_in: Callable[[str], TestClient], monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_STREAMS > 6
     monkeypatch.setattr("sys_tables.console.live.MAX_STREAMS", 0)
