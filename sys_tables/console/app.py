@@ -87,7 +87,7 @@ def console_app(
             Middleware(RequireSession, sessions=sessions, cookie_name=site.cookie),
             Middleware(LimitRates, sign_in=SIGN_IN, static=STATIC, statements=STATEMENTS),
         ],
-        exception_handlers={LakewardError: signing_in.error, HTTPException: signing_in.http_error},
+        exception_handlers={LakewardError: signing_in.error, HTTPException: signing_in.http_error, Exception: signing_in.failure},
     )
 
 

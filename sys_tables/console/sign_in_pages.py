@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sys_tables.console.forms import Form, form_route
-from sys_tables.console.middleware import SIGN_IN, sign_in_path
+from sys_tables.console.middleware import SECURITY_HEADERS, SIGN_IN, sign_in_path
 from sys_tables.console.pages import Pages
 from sys_tables.console.service.callers import Caller
 from sys_tables.console.service.identity_provider import COOKIE_SECONDS, IdentityProvider
@@ -138,6 +138,13 @@ class SignInPages:
         if isinstance(error, Unauthenticated) and session is not None and session.caller.token is not None:
             return self._signed_out(request, session)  # the token was revoked or has expired
         return self._pages.page(request, "error.html", {"message": error.message, "hint": error.hint}, _status_code(error))
+
+    async def failure(self, request: Request, error: Exception) -> Response:
+        """Returns the page about an error in the console itself. Starlette raises the error again, and the server logs it."""
+        content = {"message": "The console itself has an error.", "hint": "Its log has more."}
+        response = self._pages.page(request, "error.html", content, 500)
+        response.headers.update(SECURITY_HEADERS)  # this answer passes no middleware
+        return response
 
     async def http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -11,8 +12,10 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from support.services.guarded_service import GuardedService
+from sys_tables.console.app import console_app
 from sys_tables.console.middleware import SECURITY_HEADERS
 from sys_tables.console.service.callers import THIS_USER, Caller
+from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import CODE_SECONDS, MAX_CODES, MAX_SESSIONS, Sessions, SignInCodes
 
 Console = Callable[[str], tuple[TestClient, SignInCodes]]
@@ -89,6 +92,24 @@ def test_every_form_needs_the_token_of_its_session(signed_in: Browser) -> None:
         assert browser.post(path).status_code == 403
         assert browser.post(path, data={"csrf_token": token}).status_code == 403
     assert browser.get("/").url.path == "/"
+
+
+class Broken:
+    """A catalog with an error that no page expects."""
+
+    def rows(self, request: Any) -> list[dict[str, Any]]:
+        raise ZeroDivisionError("a secret")
+
+    call = stream = rows
+
+
+def test_an_error_of_the_console_itself_is_a_page_that_names_no_more() -> None:
+    codes = SignInCodes()
+    browser = TestClient(console_app(Broken(), codes, Site(7717)), "http://127.0.0.1:7717", raise_server_exceptions=False)
+    browser.get(f"/sign-in/{codes.new()}")
+    answer = browser.get("/")
+    assert (answer.status_code, "The console itself has an error." in answer.text, "secret" in answer.text) == (500, True, False)
+    assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
 
 
 def test_a_form_that_is_too_long_is_not_read(signed_in: Browser) -> None:
