@@ -110,4 +110,5 @@ def test_hostile_texts_stay_texts(stocked: Deployment) -> None:
     assert "<script>alert(1)</script>" in page.text
     assert "\x1b" not in page.text
     assert "found differences in 1 of 1 checks" in page.text
+    assert "of the newest 1, 1 have ended, 0 of them without anything to do" in page.text
     assert "00ff" in page.text

@@ -124,7 +124,8 @@ def _rounds(rounds: Rows) -> list[Element]:
         )
         for row in drawn
     ]
-    title = f"Rounds: {len(ended)} ended, of which {len(ended) - sum(row['state'] != 'EMPTY' for row in ended)} had nothing to do"
+    empty = sum(row["state"] == "EMPTY" for row in ended)
+    title = f"Rounds: of the newest {len(rounds)}, {len(ended)} have ended, {empty} of them without anything to do"
     chart = [rounds_chart(drawn)] if drawn else []
     return [element("h2", {}, "Where the time of rounds went"), *chart, table(title, columns, rows)]
 
