@@ -76,6 +76,7 @@ def test_the_blocks_of_the_readme_run_in_order_in_one_folder(folder: Path, tmp_p
     printed = session.output()
     demo, tour = printed.split("== block 2\n")
     assert "Everything held" in demo
+    assert re.search(r"The console is at http://\S+/ui: sign in with lakeward console --uri 127\.0\.0\.1:\d+\n", demo)
     assert re.search(r"│ 336776 +│ 12 +│", demo), "the rows of December, before a round tiers them"
     assert re.search(r"flights +\|\d+ +\|", demo), "the health of its lake table"
     assert f"lakeward is ready: 127.0.0.1:{port.number}" in tour

@@ -16,6 +16,7 @@ from support.console.scene import ORDERS, varied_tables
 from support.console.walk import is_one_of_many, walk
 from support.running.cluster_of_processes import Deployment
 from sys_tables.console.app import console_app
+from sys_tables.console.overview import BY_STATE
 from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from sys_tables.registry import default_registry
@@ -93,6 +94,19 @@ def test_pages_can_be_read_without_scripts(browser: Browser, started: Console) -
     page.get_by_role("link", name=str(ORDERS), exact=True).click()
     expect(page.get_by_role("heading", name="Buckets")).to_be_visible()
     assert "UTC" in page.locator("#live time").first.inner_text()
+    page.context.close()
+
+
+def test_times_are_in_the_zone_of_the_reader_with_utc_beside_and_sql_is_copied(browser: Browser, started: Console) -> None:
+    settings = {"timezone_id": "Asia/Tokyo", "locale": "en-GB", "permissions": ["clipboard-read", "clipboard-write"]}
+    page = started.signed_in(browser, **settings)
+    page.get_by_text("SQL of the numbers by state").click()
+    page.locator("#sql-states").get_by_role("button", name="Copy").click()
+    expect(page.locator("#sql-states").get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == BY_STATE.sql()
+    page.goto("/sql?" + urlencode({"statement": "SELECT TIMESTAMP '2026-11-01 20:00:00' AS at"}))
+    expect(page.locator("tbody time")).to_have_attribute("title", "2026-11-01 20:00:00 UTC")
+    expect(page.locator("tbody time")).to_have_text("02/11/2026, 05:00:00")
     page.context.close()
 
 
