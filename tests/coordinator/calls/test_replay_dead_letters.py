@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.lake_kinds.dead_letters import PUT_ASIDE, letters, tiered
 from support.lake_kinds.kinds import LAKE_KINDS
 from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from support.stories.killed_calls import killed
 from support.worlds.validated import check, faults
+from sys_tables.declare.scan import ScanRequest
+from sys_tables.registry import default_registry
 from tiering import crash_points, errors
+from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.lake.dead_letters.table import dead_letter_path
+from tiering.model.schema.changes import AddColumn
 from tiering.procedures.discard_dead_letters import DiscardDeadLetters, DiscardDeadLettersResult
 from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.procedures.replay_dead_letters import ReplayDeadLetters, ReplayDeadLettersResult
@@ -58,6 +66,13 @@ def statuses(poisoned: Poisoned) -> list[str]:
     return [row.status for row in poisoned.world.coordinator.view().dead_letters()]
 
 
+def events(poisoned: Poisoned, event_type: str) -> list[Any]:
+    """The events of a type, as sys.tiering_events shows them."""
+    table = default_registry().table("tiering_events")
+    rows = table.rows(poisoned.world.coordinator.view(), ScanRequest())  # type: ignore[union-attr]
+    return [row for row in rows if row.event_type == event_type]
+
+
 ROWS = {number: f"row {number}" for number in range(20)}
 
 
@@ -97,6 +112,8 @@ def test_a_discarded_record_stays_out_and_no_longer_waits(poisoned: Poisoned, re
     assert statuses(poisoned) == ["waiting"]
     assert discard(poisoned, dry_run=True).outcome == "would_discard"
     assert (discard(poisoned).outcome, statuses(poisoned)) == ("discarded", ["discarded"])
+    [started] = events(poisoned, "RECONCILE_STARTED")
+    assert (started.message, json.loads(started.details)["reason"]) == ("discard_dead_letters by ann: a test", "a test")
     refusing.undo()
     assert replay(poisoned).outcome == "nothing_to_replay"
     poisoned.write((300, "row 300"))
@@ -121,12 +138,15 @@ def test_wherever_a_replay_dies_each_record_becomes_a_row_once(
     poisoned.write(*ROWS.items(), (100, POISON), (101, POISON))
     tiered(poisoned)
     refusing.undo()
+    in_hour = poisoned.world.record(poisoned.table).lake.dead_letters_in_hour
     killed(poisoned.world, monkeypatch, point, lambda: replay(poisoned, idempotency_key=key))
     has_landed = point != crash_points.RECONCILE_CLAIMED
     all_rows = {**ROWS, 100: POISON, 101: POISON}
     poisoned.write((200, "row 200"))
     tiered(poisoned)
     assert poisoned.in_lake() == {**(all_rows if has_landed else ROWS), 200: "row 200"}
+    lake = poisoned.world.record(poisoned.table).lake
+    assert (lake.dead_letters_in_hour, len(events(poisoned, "DEAD_LETTERS"))) == (in_hour, 1), "no record is put aside again"
     again = replay(poisoned, idempotency_key=key)
     assert (again.outcome, again.rows_replayed) == (("nothing_to_replay", 0) if has_landed and key is None else ("replayed", 2))
     if key is not None:
@@ -135,6 +155,71 @@ def test_wherever_a_replay_dies_each_record_becomes_a_row_once(
     tiered(poisoned)
     assert poisoned.in_lake() == {**all_rows, 200: "row 200", 300: "row 300"}
     assert not poisoned.world.record(poisoned.table).lake.skipped
+
+
+def test_a_cluster_that_fails_behind_the_commit_leaves_no_replayed_record_skipped(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
+    poisoned.write(*ROWS.items(), (100, POISON))
+    tiered(poisoned)
+    refusing.undo()
+
+    def unavailable(*_: object) -> None:
+        raise errors.ClusterUnavailable("the cluster does not answer")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(poisoned.world.storage, "rewind_lake_snapshot", unavailable)
+        with pytest.raises(errors.ClusterUnavailable):
+            replay(poisoned)
+    assert not poisoned.world.record(poisoned.table).lake.skipped
+    poisoned.write((200, "row 200"))
+    tiered(poisoned)
+    assert poisoned.in_lake() == {**ROWS, 100: POISON, 200: "row 200"}
+    marker = poisoned.world.view(poisoned.table).marker
+    assert marker is not None
+    assert (marker.skipped, marker.dead_letters, statuses(poisoned)) == ({}, {}, [])
+
+
+def test_a_commit_that_is_not_sent_leaves_the_records_waiting(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
+    poisoned.write(*ROWS.items(), (100, POISON))
+    tiered(poisoned)
+    before = poisoned.world.record(poisoned.table).lake
+    refusing.undo()
+
+    def unavailable(*_: object) -> None:
+        raise errors.LakeUnavailable("the storage does not answer")
+
+    with pytest.MonkeyPatch.context() as patch:
+        committer = type(poisoned.world.lake.tiering_factory(poisoned.table).create_committer())
+        patch.setattr(committer, "commit", unavailable)
+        with pytest.raises(errors.LakeUnavailable):
+            replay(poisoned)
+    after = poisoned.world.record(poisoned.table).lake
+    assert (after.skipped_records, after.dead_letters) == (before.skipped_records, before.dead_letters)
+    assert statuses(poisoned) == ["waiting"]
+    assert replay(poisoned).rows_replayed == 1
+    assert poisoned.in_lake() == {**ROWS, 100: POISON}
+
+
+def test_columns_that_change_while_the_call_waits_for_its_turn_are_those_of_the_rows(
+    tmp_path: Path, kind: object, refusing: pytest.MonkeyPatch
+) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=False, options=PUT_ASIDE)  # type: ignore[arg-type]
+    poisoned.write((1, "row 1"), (100, POISON))
+    tiered(poisoned)
+    refusing.undo()
+    checks: list[object] = []
+    answer = IdempotentOperations.answer
+
+    def with_a_change(operations: IdempotentOperations, request: Any) -> Any:
+        checks.append(request)
+        if len(checks) == 2:  # the call has its turn
+            poisoned.world.storage.alter_table(poisoned.table.path, {}, [AddColumn(pa.field("note", pa.string()))])
+        return answer(operations, request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IdempotentOperations, "answer", with_a_change)
+        assert replay(poisoned).rows_replayed == 1
+    assert "note" in poisoned.world.by_hand.rows(poisoned.table.path).schema.names
+    poisoned.world.close()
 
 
 def test_records_behind_a_rollback_wait_again_and_can_be_replayed_again(poisoned: Poisoned, refusing: pytest.MonkeyPatch) -> None:
@@ -166,6 +251,43 @@ def test_a_replay_without_the_dead_letter_table_reads_the_log(poisoned: Poisoned
     assert replay(poisoned).rows_replayed == 1
     assert poisoned.in_lake() == {1: "row 1", 100: POISON}
     proved(poisoned)
+
+
+def test_records_of_a_dropped_partition_no_longer_wait(tmp_path: Path, refusing: pytest.MonkeyPatch) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[1], has_key=False, partitioned=True, options=PUT_ASIDE)
+    poisoned.write((1, "row 1"), (100, POISON))
+    tiered(poisoned)
+    assert statuses(poisoned) == ["waiting"]
+    poisoned.world.storage.drop_partition(poisoned.table.path, "eu")
+    refusing.undo()
+    assert replay(poisoned).outcome == "nothing_to_replay"
+    poisoned.write((2, "row 2"))
+    tiered(poisoned)
+    assert (statuses(poisoned), len(letters(poisoned))) == ([], 1)
+    assert poisoned.in_lake() == {1: "row 1", 2: "row 2"}
+    poisoned.world.close()
+
+
+def test_rows_that_another_service_has_just_tiered_are_not_tiered_again_after_a_replay(
+    tmp_path: Path, refusing: pytest.MonkeyPatch
+) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[0], has_key=False, options=PUT_ASIDE)
+    share(poisoned.world)
+    poisoned.write((1, "row 1"), (100, POISON))
+    tiered(poisoned)
+    poisoned.write((2, "row 2"), (3, "row 3"))
+    FlinkOnIceberg(poisoned.world, poisoned.table).plan().append().tell()
+    refusing.undo()
+    for settle in (replay, discard):
+        with pytest.raises(errors.CannotReconcile, match="another tiering service has committed"):
+            settle(poisoned)
+    poisoned.write((4, "row 4"))
+    tiered(poisoned)
+    assert replay(poisoned).rows_replayed == 1
+    poisoned.write((5, "row 5"))
+    tiered(poisoned)
+    assert poisoned.in_lake() == {**{number: f"row {number}" for number in range(1, 6)}, 100: POISON}
+    poisoned.world.close()
 
 
 def test_a_later_change_of_a_key_wins_over_a_replay(tmp_path: Path, kind: object, refusing: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,10 @@ def test_a_bucket_stops_at_the_first_record_beyond_the_limit_until_the_hour_is_o
     outcome = tiered(poisoned)
     assert outcome.error.ids["offset"] == "3"
     assert "'table.datalake.dead-letters-per-hour'" in outcome.error.message
+    hint = outcome.error.hint
+    assert "sys.dead_letters" in hint
+    assert "CALL sys.set_table_option('sales.orders', 'table.datalake.dead-letters-per-hour', '1000')" in hint
+    assert "'table.datalake.on-bad-record'" not in hint, "it is set already"
     assert (poisoned.in_lake(), len(letters(poisoned))) == ({1: "row 1"}, 2)
     poisoned.world.restart()
     assert poisoned.world.tier(poisoned.table).state is RoundState.FAILED, "the hour is not over, also for a new coordinator"
@@ -71,4 +75,7 @@ def test_a_record_whose_ack_was_lost_counts_as_soon_as_the_lake_is_read(tmp_path
         poisoned.world.tier(poisoned.table)
     assert len(letters(poisoned)) == 2
     assert poisoned.world.record(poisoned.table).lake.dead_letters == {"0": (1, 2)}
+    [event] = [event for event in poisoned.world.store.events() if event.event_type == "DEAD_LETTERS"]
+    marker = poisoned.world.view(poisoned.table).marker
+    assert (event.level, event.details["records"], event.details["marker_round_id"]) == ("WARN", 2, marker.round_id)
     poisoned.world.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,12 @@ from support.lake_kinds.poisoned import POISON, Poisoned
 from tiering.cluster.base import SplitReader
 from tiering.cluster.capabilities import ResumableReader
 from tiering.cluster.skipping import reader_without
+from tiering.coordinator.lake_repair.letter_rows import NOT_IN_LOG
 from tiering.model.refused_records import bucket_stopped
 from tiering.model.rounds import RoundState
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import OFFSET_COLUMN, BucketKey, TableInfo, TablePath
+from tiering.procedures.replay_dead_letters import ReplayDeadLetters
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,13 @@ def test_the_records_behind_it_are_read_on(tmp_path: Path, kind: LakeKind, monke
     poisoned.write((3, "row 3"))
     tiered(poisoned)
     assert poisoned.in_lake() == {1: "row 1", 2: "row 2", 3: "row 3"}
+    call = ReplayDeadLetters(poisoned.table.path, caller="ann")
+    with monkeypatch.context() as fluss:
+        stops(poisoned, fluss)
+        refused = asyncio.run(poisoned.world.coordinator.control.perform(call))
+    assert (refused.rows_replayed, refused.rows_refused, refused.refusal) == (0, 4, NOT_IN_LOG)
+    assert asyncio.run(poisoned.world.coordinator.control.perform(call)).rows_replayed == 4, "a newer version decodes them"
+    assert len(poisoned.in_lake()) == 7
     poisoned.world.close()
 
 

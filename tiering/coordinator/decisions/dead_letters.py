@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions.records import LakeState, TableRecord
-from tiering.lake.dead_letters.settled import SettledLetters, waiting_after
+from tiering.lake.dead_letters.settled import SettledLetters
 
 HOUR = timedelta(hours=1)
 MAX_SKIPPED = 20_000
@@ -43,7 +43,7 @@ def with_marked_records(
             is_certain = trace is not None or offset in letters.get(bucket, ())
             if is_certain and offset not in lake.skipped.get(bucket, ()):
                 lake = lake.with_skipped(bucket, offset, trace)
-    new = sum(len(set(marked).difference(lake.dead_letters.get(bucket, ()))) for bucket, marked in letters.items())
+    new = new_letters(lake, letters)
     lake = replace(lake, dead_letters={bucket: tuple(marked) for bucket, marked in letters.items()})
     if not new:
         return lake
@@ -52,12 +52,35 @@ def with_marked_records(
     return replace(lake, dead_letters_since=now, dead_letters_in_hour=new)
 
 
-def without_letters(lake: LakeState, settled: SettledLetters) -> LakeState:
-    """Returns the recorded lake without the dead letters that a commit settles. The replayed ones are not skipped any more."""
+def new_letters(lake: LakeState, letters: Mapping[str, Sequence[int]]) -> int:
+    """Returns how many of a marker's dead letters are not recorded yet."""
+    return sum(len(set(marked).difference(lake.dead_letters.get(bucket, ()))) for bucket, marked in letters.items())
+
+
+def without_replayed(lake: LakeState, settled: SettledLetters) -> LakeState:
+    """Returns the recorded lake before a commit that replays dead letters: no round skips them any more.
+
+    They are still recorded as dead letters, so that they are not counted again if the commit does not land.
+    """
     for bucket, offsets in settled.replayed.items():
         lake = lake.without_skipped(str(bucket), offsets)
-    waiting = waiting_after(lake.dead_letter_offsets, settled)
-    return replace(lake, dead_letters={str(bucket): offsets for bucket, offsets in waiting.items()})
+    return lake
+
+
+def with_replayed_again(lake: LakeState, before: LakeState, settled: SettledLetters) -> LakeState:
+    """Returns the recorded lake after such a commit was not sent. `before` is the lake as recorded before `without_replayed`.
+
+    Records that `CALL sys.skip_record` left out in the meantime stay skipped.
+    """
+    for bucket, offsets in ((str(bucket), offsets) for bucket, offsets in settled.replayed.items()):
+        again = set(offsets).intersection(before.skipped.get(bucket, ()))
+        traces = {offset: trace for offset, trace in before.skipped_traces.get(bucket, {}).items() if offset in again}
+        lake = replace(
+            lake,
+            skipped={**lake.skipped, bucket: tuple(sorted({*lake.skipped.get(bucket, ()), *again}))},
+            skipped_traces={**lake.skipped_traces, bucket: {**lake.skipped_traces.get(bucket, {}), **traces}},
+        )
+    return lake
 
 
 def _is_same_hour(lake: LakeState, now: datetime) -> bool:

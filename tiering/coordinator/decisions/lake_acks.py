@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context
-from tiering.coordinator.decisions.dead_letters import with_marked_records
+from tiering.coordinator.decisions.dead_letters import new_letters, with_marked_records
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.moment import Moment
 from tiering.coordinator.decisions.records import (
@@ -196,6 +196,9 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         change = change.update_round(acked=True, lake_snapshot_id=contents.marked)
     name, level = ("SNAPSHOT_ACKED", Level.INFO) if is_own_round else ("SNAPSHOT_ADOPTED", Level.WARN)
     change = change.note(ctx, name, f"the lake holds round {contents.marker_round_id}", level, lake_snapshot_id=contents.snapshot_id)
+    if aside := new_letters(lake, contents.dead_letters):
+        text = f"{aside} records that the lake cannot hold were put aside: see sys.dead_letters"
+        change = change.note(ctx, "DEAD_LETTERS", text, Level.WARN, records=aside, marker_round_id=contents.marker_round_id)
     if set(contents.moved_back) - set(lake.moved_back):
         change = change.note(ctx, "BUCKETS_REPLAYED", _replayed(contents), Level.WARN, lake_snapshot_id=contents.snapshot_id)
     return _settle(change, ctx, contents, ledger)

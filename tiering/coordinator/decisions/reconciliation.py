@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tiering import errors
 from tiering.coordinator.decisions import backlog, lake_acks
 from tiering.coordinator.decisions.change import Change, Context, clear_error, end_round, enter_pending
-from tiering.coordinator.decisions.dead_letters import with_marked_records, without_letters
+from tiering.coordinator.decisions.dead_letters import with_marked_records, with_replayed_again, without_replayed
 from tiering.coordinator.decisions.error_kinds import is_bucket_stopped
 from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
@@ -124,11 +124,12 @@ def claim(ctx: Context, record: TableRecord, reconciliation: Reconciliation) -> 
     if record.state is TableState.PENDING:  # no tierer knows its queued round yet: the round keeps its id and gets a newer epoch
         change = change.update(tiering_epoch=record.tiering_epoch + 2).update_round(tiering_epoch=record.tiering_epoch + 2)
     # If this process dies after the commit, no later round may take a replayed record for one that is skipped. If the commit does not land,
-    # the next ack records the dead letters again, from the marker.
-    change = change.update(lake=without_letters(change.record.lake, reconciliation.settled))
+    # the next ack records the records as skipped again, from the marker.
+    change = change.update(lake=without_replayed(change.record.lake, reconciliation.settled))
     change = replace(change, commits={**change.commits, row.round_id: row})
-    statement = f"{_statement(reconciliation.action)} by {ctx.principal}"
-    return change.note(ctx, "RECONCILE_STARTED", statement, Level.WARN, **_details(reconciliation))
+    statement, reason = f"{_statement(reconciliation.action)} by {ctx.principal}", reconciliation.reason
+    message = statement if reason is None else f"{statement}: {reason}"
+    return change.note(ctx, "RECONCILE_STARTED", message, Level.WARN, **_details(reconciliation))
 
 
 def _details(reconciliation: Reconciliation) -> dict[str, object]:
@@ -182,6 +183,11 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, in_lake
 def abandoned(record: TableRecord, row: LakeCommitRecord, state: CommitState) -> Change:
     """Records a commit that was not sent (ABORTED), or is not in the lake yet (UNKNOWN). A late request fails its compare-and-set."""
     return Change(record).update_commit(replace(row, state=state))
+
+
+def with_letters_back(change: Change, before: TableRecord, settled: SettledLetters) -> Change:
+    """Returns the change of a commit that was not sent, with the dead letters that wait as before it. `before`: before its claim."""
+    return change.update(lake=with_replayed_again(change.record.lake, before.lake, settled))
 
 
 def queue_now(ctx: Context, change: Change, why: str) -> Change:

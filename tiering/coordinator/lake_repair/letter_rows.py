@@ -37,7 +37,6 @@ class WaitingLetter:
 
     bucket: BucketKey
     offset: int
-    change_type: str | None = None
     raw: bytes = b""
 
 
@@ -89,20 +88,33 @@ class LetterWriter:
     def _rows(self, context: WriterInitContext, letters: Sequence[WaitingLetter]) -> Iterator[tuple[int, pa.RecordBatch]]:
         bucket = context.bucket
         for letter in sorted(letters, key=lambda letter: letter.offset):
-            if letter.change_type == ChangeType.UPDATE_BEFORE.symbol:  # the change is its +U
-                self.written.superseded.setdefault(bucket, set()).add(letter.offset)
-            elif letter.raw:
-                yield letter.offset, present_row(row_of(letter.raw), self._table)
-            elif (row := self._from_log(context, letter.offset)) is not None:
-                yield letter.offset, row
-            else:
+            row = row_of(letter.raw) if letter.raw else self._from_log(context, letter.offset)
+            if row is None:
                 self.written.refused[bucket, letter.offset] = NOT_IN_LOG
+            elif _is_update_before(row):  # the change is its +U
+                self.written.superseded.setdefault(bucket, set()).add(letter.offset)
+            elif not letter.raw:
+                yield letter.offset, row
+            elif (converted := self._converted(row, letter)) is not None:
+                yield letter.offset, converted
+
+    def _converted(self, row: pa.RecordBatch, letter: WaitingLetter) -> pa.RecordBatch | None:
+        """Returns the record with the present columns; None if it is refused, because one of its values cannot be converted."""
+        try:
+            return present_row(row, self._table)
+        except Exception as error:  # a conversion fails in any way
+            if not may_come_from_a_value(error):
+                raise
+            self.written.refused[letter.bucket, letter.offset] = f"converting it to the present columns ends with {type(error).__name__}"
+            return None
 
     def _from_log(self, context: WriterInitContext, offset: int) -> pa.RecordBatch | None:
         """Returns the record from the log; None if the log does not have it, or it cannot be decoded. Raises ClusterUnavailable."""
         split = TieringLogSplit(self._table.path, context.bucket, context.partition_name, offset, offset + 1, None)
         try:
             return next((batch for batch in self._cluster.reader(self._table, split).read() if batch.num_rows), None)
+        except BucketStopped:  # its reader names it as a record that cannot be decoded
+            return None
         except TransientTieringError:
             raise
         except Exception as error:  # a record that cannot be decoded fails in any way
@@ -184,15 +196,25 @@ def present_row(row: pa.RecordBatch, table: TableInfo) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=table.read_schema())
 
 
+def _is_update_before(row: pa.RecordBatch) -> bool:
+    return CHANGE_TYPE_COLUMN in row.schema.names and row.column(CHANGE_TYPE_COLUMN)[0].as_py() == ChangeType.UPDATE_BEFORE
+
+
 def _keys_of(batch: pa.RecordBatch, table: TableInfo) -> list[Key]:
-    return list(zip(*(batch.column(name).to_pylist() for name in table.primary_key), strict=True))
+    return list(zip(*(_comparable(batch.column(name)).to_pylist() for name in table.primary_key), strict=True))
+
+
+def _comparable(column: pa.Array[Any]) -> pa.Array[Any]:
+    """Returns dates and times as numbers, because Python has none outside the years 1 to 9999."""
+    if not pa.types.is_temporal(column.type):
+        return column
+    return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
 def _changes_of(batch: pa.RecordBatch, table: TableInfo, keys: Collection[Key]) -> dict[Key, int]:
     """Returns the offset of the last change of each of `keys` in a batch. A `-U` counts no more than its `+U`."""
-    first = table.primary_key[0]
-    candidates = pa.array([key[0] for key in keys], batch.schema.field(first).type)
-    rows = batch.filter(pc.is_in(batch.column(first), value_set=candidates))
+    first = _comparable(batch.column(table.primary_key[0]))
+    rows = batch.filter(pc.is_in(first, value_set=pa.array([key[0] for key in keys], first.type)))
     kinds, offsets = rows.column(CHANGE_TYPE_COLUMN).to_numpy(), rows.column(OFFSET_COLUMN).to_numpy().tolist()
     changes = zip(_keys_of(rows, table), offsets, kinds, strict=True)
     return {key: offset for key, offset, kind in changes if key in keys and kind != ChangeType.UPDATE_BEFORE}

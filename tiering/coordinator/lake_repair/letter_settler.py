@@ -19,9 +19,8 @@ import pyarrow as pa
 from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import reconciliation
-from tiering.coordinator.decisions.change import Change
 from tiering.coordinator.decisions.reconciliation import DISCARD_DEAD_LETTERS, REPLAY_DEAD_LETTERS, ReconciledCommit
-from tiering.coordinator.decisions.records import LakeCommitRecord, TableRecord
+from tiering.coordinator.decisions.records import LakeCommitRecord
 from tiering.coordinator.lake_repair.backfill_condition import ConditionArgument, RowCondition
 from tiering.coordinator.lake_repair.decision import Decision, Inspection, LetterFiles
 from tiering.coordinator.lake_repair.letter_rows import LetterWriter, WaitingLetter, WrittenLetters
@@ -91,6 +90,7 @@ class LetterSettler:
         with parts.table_lock(info.table_id):
             if (earlier_answer := parts.operations.answer(request)) is not None:
                 return earlier_answer  # a concurrent call with the same key had the lock before
+            info = self._reconciler.current(info)  # its columns may have changed while this call waited for the lock
             inspection = self._inspect(info, follow=not request.dry_run)
             if (landed := self._landed(request, inspection, outcomes, result_of)) is not None:
                 return landed
@@ -114,6 +114,14 @@ class LetterSettler:
             raise errors.CannotReconcile(
                 f"no round can build on the lake table {info.path}, so no dead letter was settled: {inspection.problem.message}",
                 hint=f"Repair it first, then make this CALL again. {inspection.problem.hint or ''}".strip(),
+                table_path=info.path,
+            )
+        walk, view = inspection.situation.walk, inspection.view
+        if walk is not None and view is not None and (walk.newest != view.tiered or walk.moved_back):
+            # The commit repeats the newest marker, which does not know that service's rows, and what the next round has to replay.
+            raise errors.CannotReconcile(
+                f"another tiering service has committed to the lake table {info.path} after the newest round, so nothing was settled",
+                hint="Make this CALL again after the next round that brings rows.",
                 table_path=info.path,
             )
         return inspection
@@ -146,10 +154,10 @@ class LetterSettler:
         chosen: dict[tuple[BucketKey, int], WaitingLetter] = {}
         for batch in read_letters(self._lake(inspection), info.path, info.lake_format) if waiting else ():
             rows = batch if condition is None else batch.filter(pa.array(condition.matches(batch)))
-            for row in rows.select(["table_id", "partition_id", "bucket_id", "offset", "trace", "change_type", "raw_record"]).to_pylist():
+            for row in rows.select(["table_id", "partition_id", "bucket_id", "offset", "trace", "raw_record"]).to_pylist():
                 place = BucketKey(row["partition_id"], row["bucket_id"]), row["offset"]
                 if row["table_id"] == info.table_id and place in waiting and waiting[place] == row["trace"]:
-                    chosen[place] = WaitingLetter(*place, row["change_type"], row["raw_record"] or b"")
+                    chosen[place] = WaitingLetter(*place, row["raw_record"] or b"")
         if condition is None:
             chosen = {place: chosen.get(place, WaitingLetter(*place)) for place in waiting}
         return list(chosen.values())
@@ -198,25 +206,7 @@ class LetterSettler:
         def answer(row: LakeCommitRecord, in_lake: ReconciledCommit, records_removed: int | None) -> ResultT:
             return result_of(row.round_id, in_lake.snapshot_id)
 
-        try:
-            return self._reconciler.carry_out(request, action, inspection, Decision(dict(view.ranges), 0, written=files), answer)
-        except errors.CommitOutcomeUnknown:
-            raise
-        except errors.LakewardError:
-            self._restore(inspection.record)  # no request was sent: the dead letters wait as before
-            raise
-
-    def _restore(self, before: TableRecord) -> None:
-        with self._parts.table_records.changing():
-            record = self._parts.table_records.get(before.table_id)
-            if record is not None:
-                lake = replace(
-                    record.lake,
-                    skipped=before.lake.skipped,
-                    skipped_traces=before.lake.skipped_traces,
-                    dead_letters=before.lake.dead_letters,
-                )
-                self._parts.table_records.put(Change(record).update(lake=lake))
+        return self._reconciler.carry_out(request, action, inspection, Decision(dict(view.ranges), 0, written=files), answer)
 
     def _writer(self, inspection: Inspection, round_id: str) -> LetterWriter:
         info = replace(inspection.info, snapshot_retention=None)

@@ -301,16 +301,16 @@ class Reconciler:
         row = change.commits[claimed.round_id]
         marker = self._marker(inspection, decision, claimed, row.tiering_epoch)
         crash_points.reach(crash_points.RECONCILE_CLAIMED)
-        view = view if prepare is None else self._prepared(info, marker, prepare, view)
+        view = view if prepare is None else self._prepared(inspection, marker, prepare, view)
         self._send(inspection, view, marker, decision)
         crash_points.reach(crash_points.RECONCILE_SENT)
         return self._settle(request, info, row, self._read_again(inspection, row), answer, decision.records_removed)
 
-    def _prepared(self, info: TableInfo, marker: Marker, prepare: Callable[[LakeView], LakeView], view: LakeView) -> LakeView:
+    def _prepared(self, inspection: Inspection, marker: Marker, prepare: Callable[[LakeView], LakeView], view: LakeView) -> LakeView:
         try:
             return prepare(view)
         except errors.LakewardError:
-            self._give_up(info, marker.round_id)  # no commit was sent
+            self._give_up(inspection, marker.round_id)  # no commit was sent
             raise
 
     def _marker(self, inspection: Inspection, decision: Decision, claimed: Reconciliation, epoch: int) -> Marker:
@@ -411,7 +411,7 @@ class Reconciler:
     def _send(self, inspection: Inspection, base: LakeView, marker: Marker, decision: Decision) -> None:
         """Sends one request. Its outcome is read from the lake, whatever the answer. Raises UnknownTable if the table was recreated."""
         try:
-            self._check_current(inspection.info)
+            self.current(inspection.info)
             properties = self._cluster.prepare_lake_commit(inspection.info, tiered_offsets(marker))
             # A repair removes no snapshot, because its user may still want to return to one.
             factory = self._lake(inspection.record).tiering_factory(replace(inspection.info, snapshot_retention=None))
@@ -421,19 +421,26 @@ class Reconciler:
         except errors.CommitOutcomeUnknown:
             return
         except errors.LakewardError:
-            self._give_up(inspection.info, marker.round_id)  # the request was not sent
+            self._give_up(inspection, marker.round_id, decision)  # the request was not sent
             raise
 
-    def _check_current(self, info: TableInfo) -> None:
-        current = self._cluster.table(info.path).table_id
-        if current != info.table_id:
-            raise errors.UnknownTable(f"{info.path} was dropped and recreated", table_id=info.table_id, new_table_id=current)
+    def current(self, info: TableInfo) -> TableInfo:
+        """Returns the table as it is now. Raises UnknownTable if it was recreated."""
+        current = self._cluster.table(info.path)
+        if current.table_id != info.table_id:
+            raise errors.UnknownTable(f"{info.path} was dropped and recreated", table_id=info.table_id, new_table_id=current.table_id)
+        return current
 
-    def _give_up(self, info: TableInfo, round_id: str) -> None:
+    def _give_up(self, inspection: Inspection, round_id: str, decision: Decision | None = None) -> None:
+        """Records that no commit was sent."""
+        info, written = inspection.info, None if decision is None else decision.written
         with self._table_records.changing():
             rows = [row for row in self._table_records.store.commits(info.table_id) if row.round_id == round_id]
             record = self._record(info)
-            self._table_records.put(*(reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows))
+            changes = [reconciliation.abandoned(record, row, CommitState.ABORTED) for row in rows]
+            if isinstance(written, LetterFiles):
+                changes = [reconciliation.with_letters_back(change, inspection.record, written.settled) for change in changes]
+            self._table_records.put(*changes)
 
     def _read_again(self, inspection: Inspection, row: LakeCommitRecord) -> ReconciledCommit:
         again = self.decider.maintenance(inspection.record).survey(inspection.info.path)

@@ -29,10 +29,9 @@ def dead_letter_rows(record: TableRecord, open_lake: LakeOpener | None) -> Itera
     if lake.dead_letters_since is None:
         return
     rows = {} if open_lake is None else _rows(record, open_lake)
-    skipped = {BucketKey.parse(bucket): offsets for bucket, offsets in lake.skipped.items()}
-    for bucket in sorted(skipped, key=BucketKey.sort_key):
+    for bucket in sorted(map(BucketKey.parse, {*lake.skipped, *lake.dead_letters}), key=BucketKey.sort_key):
         waiting = set(lake.dead_letters.get(str(bucket), ()))
-        for offset in skipped[bucket]:
+        for offset in sorted(waiting.union(lake.skipped.get(str(bucket), ()))):
             row = rows.get((bucket, offset, lake.skipped_traces.get(str(bucket), {}).get(offset)), {})
             if row or offset in waiting:
                 yield DeadLetterRow(

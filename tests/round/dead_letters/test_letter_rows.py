@@ -1,0 +1,89 @@
+"""Which dead letters of a primary-key table become rows: keys outside of Python's years, halves of an update, values of former types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tiering.coordinator.lake_repair.letter_rows import LetterWriter, WaitingLetter
+from tiering.lake.base import WriterInitContext
+from tiering.lake.dead_letters.letter import raw_of
+from tiering.model.refused_records import bucket_stopped
+from tiering.model.splits import TieringLogSplit
+from tiering.model.tables import BucketKey, ChangeType, TableInfo, TablePath, TableType
+
+SCHEMA = pa.schema([pa.field("at", pa.timestamp("us"), nullable=False), pa.field("qty", pa.int32())])
+TABLE = TableInfo(7, TablePath("sales", "orders"), TableType.PRIMARY_KEY, SCHEMA, 1, datetime(2026, 1, 1, tzinfo=UTC), primary_key=("at",))
+BUCKET = BucketKey(None, 0)
+FAR = 2**62
+"""Microseconds since 1970, 146,000 years from now."""
+
+
+def record(offset: int, at: int, kind: ChangeType = ChangeType.INSERT, quantity: Any = 1) -> pa.RecordBatch:
+    """The record as a reader returns it. A text as quantity: from before the column's type was changed."""
+    values = {"at": at, "qty": quantity, "__bucket": 0, "__offset": offset, "__timestamp": 0, "__change_type": int(kind)}
+    schema = TABLE.read_schema()
+    if isinstance(quantity, str):
+        schema = schema.set(schema.get_field_index("qty"), pa.field("qty", pa.string()))
+    return pa.RecordBatch.from_arrays([pa.array([values[field.name]], field.type) for field in schema], schema=schema)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A cluster with one bucket. `reader` is its only method that a replay needs."""
+
+    records: Sequence[pa.RecordBatch]
+
+    def reader(self, table: TableInfo, split: TieringLogSplit) -> Any:
+        return Log([row for row in self.records if split.starting_offset <= row["__offset"][0].as_py() < split.stopping_offset])
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.records)
+
+
+class RefusingWriter:
+    """A factory and its writer, for a lake that holds no row."""
+
+    def create_writer(self, context: WriterInitContext) -> RefusingWriter:
+        return self
+
+    def write(self, row: pa.RecordBatch) -> None:
+        raise bucket_stopped(TABLE.path, BUCKET, None, row["__offset"][0].as_py(), "it reached the writer")
+
+    def abort(self) -> None:
+        pass
+
+
+def written(log: Sequence[pa.RecordBatch], *letters: WaitingLetter) -> tuple[set[int], dict[int, str]]:
+    """The superseded offsets, and the reasons of the others."""
+    writer = LetterWriter(Log(log), TABLE, RefusingWriter(), "r1", lambda: "n")  # type: ignore[arg-type]
+    writer.write(WriterInitContext(TABLE, "u", BUCKET, None, "r1", ""), letters, 10, ())
+    refused = {offset: reason for (_, offset), reason in writer.written.refused.items()}
+    return writer.written.superseded.get(BUCKET, set()), refused
+
+
+def waiting(row: pa.RecordBatch) -> WaitingLetter:
+    return WaitingLetter(BUCKET, row["__offset"][0].as_py(), raw_of(row))
+
+
+@pytest.mark.parametrize("kind", [ChangeType.UPDATE_AFTER, ChangeType.DELETE])
+def test_keys_outside_of_the_years_of_python_are_compared(kind: ChangeType) -> None:
+    log = [record(3, FAR), record(4, FAR + 1), record(7, FAR, kind)]
+    assert written(log, waiting(log[0]), waiting(log[1])) == ({3}, {4: "it reached the writer"})
+
+
+def test_the_former_half_of_an_update_is_no_row_wherever_it_is_read() -> None:
+    half = record(3, 5, ChangeType.UPDATE_BEFORE)
+    assert written([half], WaitingLetter(BUCKET, 3)) == ({3}, {})
+    assert written([half], waiting(half)) == ({3}, {})
+
+
+def test_a_value_that_its_present_type_cannot_hold_keeps_its_record_waiting_and_no_other_one() -> None:
+    former, present = record(3, 5, quantity="many"), record(4, 6)
+    reasons = {3: "converting it to the present columns ends with ArrowInvalid", 4: "it reached the writer"}
+    assert written([former, present], waiting(former), waiting(present)) == (set(), reasons)
