@@ -26,6 +26,8 @@ RECORD_ID = "record_text"
 """The id of an error whose value is the text of its record, and a library's message about a value in it."""
 MAX_VALUE_CHARACTERS = 500
 """The most characters of a record's text in errors, events and answers."""
+PUT_ASIDE_HINT = " With the table option 'table.datalake.on-bad-record' = 'dead-letter', rounds put such records aside and continue."
+"""End of the hint for a record that a round can put aside (docs/dead-letters.md)."""
 _BEFORE_RECORD = (", in the row ", " there, ", " cannot be written (")
 """The text that precedes the record in messages of older versions."""
 ADDED_COLUMNS = {CHANGE_TYPE_COLUMN, *(field.name for field in SYSTEM_COLUMN_FIELDS)}
@@ -46,17 +48,25 @@ class UnwritableRow(Exception):
 
 
 def bucket_stopped(
-    path: TablePath, bucket: BucketKey, partition_name: str | None, offset: int, why: str, record_text: str = "", **ids: object
+    path: TablePath,
+    bucket: BucketKey,
+    partition_name: str | None,
+    offset: int,
+    why: str,
+    record_text: str = "",
+    *,
+    can_be_put_aside: bool = True,
+    **ids: object,
 ) -> BucketStopped:
     """Returns the error of a bucket that stops before the record at `offset`. Its hint has the statement that leaves out the record.
 
-    `why` contains no value of the record; `record_text` contains the values.
+    `why` contains no value of the record; `record_text` contains the values. `can_be_put_aside`: the hint names the option for that, too.
     """
     partition = "" if partition_name is None else f", partition => '{partition_name}'"
     return BucketStopped(
         f"{place_of(path, bucket, partition_name)} stands at offset {offset}: {why}",
         hint=f"CALL sys.skip_record('{path}', {bucket.bucket_id}, {offset}{partition}, reason => '...') permanently leaves out that one "
-        "record. Then write its row again in a form that the table can hold.",
+        f"record. Then write its row again in a form that the table can hold.{PUT_ASIDE_HINT if can_be_put_aside else ''}",
         table_path=path,
         bucket=bucket,
         partition_name=partition_name,
@@ -101,6 +111,13 @@ def reason_of(error: BucketStopped) -> str:
     """Returns why the record of the error cannot be written, without its place; it contains no value of the record."""
     place, stands, reason = error.message.partition(" stands at offset ")
     return reason.partition(": ")[2] if stands else place
+
+
+def not_put_aside(error: BucketStopped, why: str, hint: str = "") -> BucketStopped:
+    """Returns the error with the reason why its record is not put aside. `hint` is appended to its hint instead of the option's name."""
+    error.message += why
+    error.hint = (error.hint or "").replace(PUT_ASIDE_HINT, "") + hint
+    return error
 
 
 def may_come_from_a_value(error: BaseException) -> bool:

@@ -87,6 +87,18 @@ def test_a_pause_is_ended_unless_it_ends_by_itself_or_a_round_still_runs() -> No
     assert next_action(replace(paused, state=TableState.TIERING), NAMES) is None
 
 
+def test_waiting_dead_letters_come_after_errors_and_pauses() -> None:
+    record = replace(failed("MarkerLost"), state=TableState.SCHEDULED, error=None)
+    lake = replace(record.lake, skipped={"0": (3, 4)}, dead_letters={"0": (4,)})
+    waiting = replace(record, lake=lake)
+    statement = "CALL fluss.sys.replay_dead_letters('sales.orders', dry_run => true)"
+    for state in (TableState.SCHEDULED, TableState.PENDING, TableState.TIERING):
+        assert next_action(replace(waiting, state=state), NAMES) == statement
+    assert next_action(replace(waiting, lake=replace(lake, dead_letters={})), NAMES) is None, "discarded and skipped records do not wait"
+    assert next_action(replace(failed("MarkerLost", RETIER), lake=lake), NAMES) == next_action(failed("MarkerLost", RETIER), NAMES)
+    assert next_action(replace(waiting, pause=Pause("ann", None, NOON)), NAMES) == "CALL fluss.sys.resume_tiering('sales.orders')"
+
+
 def test_kinds_of_errors_that_are_over_or_not_what_holds_it_up_name_nothing() -> None:
     record = failed("MarkerLost", RETIER)
     assert next_action_against(kind_of_error(), record, NAMES) == next_action(record, NAMES)

@@ -238,6 +238,7 @@ def test_a_record_that_cannot_be_written_ends_the_work_before_it(refused: int, n
     assert outcome.stopped is not None
     assert outcome.stopped.ids["offset"] == str(refused)
     assert f"CALL sys.skip_record('sales.planes', 0, {refused}, reason => '...')" in outcome.stopped.hint
+    assert "'table.datalake.on-bad-record' = 'dead-letter'" in outcome.stopped.hint
     if not names_it:
         assert "writing it ends with OverflowError" in outcome.stopped.message
         assert "(date value out of range)" in outcome.stopped.ids[RECORD_ID]

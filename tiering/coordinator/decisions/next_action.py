@@ -35,13 +35,18 @@ class CatalogNames:
 
 
 def next_action(record: TableRecord, names: CatalogNames) -> str | None:
-    """Returns the statement; None where the table only has to wait, or where no statement helps."""
+    """Returns the statement; None where the table only has to wait, or where no statement helps.
+
+    Errors come first, then a pause, then dead letters: these wait without harm, while everything else continues.
+    """
     if record.state is None:
         return None
     if (statement := _against_error(record, names)) is not None:
         return statement
     if record.pause is not None and record.pause.until is None and record.state is not TableState.TIERING:
         return f"CALL {names.catalog}.sys.resume_tiering('{record.path}')"
+    if any(record.lake.dead_letters.values()):  # it names how many records can become rows, and why the first other one cannot
+        return f"CALL {names.catalog}.sys.replay_dead_letters('{record.path}', dry_run => true)"
     return None
 
 

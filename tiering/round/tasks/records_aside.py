@@ -17,13 +17,17 @@ from tiering.cluster.capabilities import ResumableReader
 from tiering.errors import BucketStopped
 from tiering.lake.base import LakeWriter
 from tiering.lake.dead_letters.letter import DeadLetter, dead_letter_of
-from tiering.model.refused_records import RECORD_ID, offset_of, reason_of
+from tiering.model.refused_records import RECORD_ID, not_put_aside, offset_of, reason_of
 from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, ChangeType, TableType
 from tiering.round.ports import SplitTask
 
 LIMIT_REACHED = (
     "; the option 'table.datalake.on-bad-record' puts such records aside, but as many as 'table.datalake.dead-letters-per-hour' allows "
     "were put aside within the last hour"
+)
+LIMIT_HINT = (
+    " Or first see in sys.dead_letters whether a producer is broken. The bucket continues by itself after the hour, and at once after CALL "
+    "sys.set_table_option('{path}', 'table.datalake.dead-letters-per-hour', '1000')."
 )
 UNDECODED = "undecoded"
 """The only field of `DeadLetter.record_json` of a record that the reader cannot decode: as much as its error tells. `raw` is empty."""
@@ -69,7 +73,7 @@ class RecordsAside:
             return None
         if not may_put_aside(task, len(self.letters)):
             if task.dead_letters is not None:
-                _with_reason(error, LIMIT_REACHED)
+                self._limited(error)
             return None
         self.letters.append(
             DeadLetter(
@@ -94,18 +98,16 @@ class RecordsAside:
             raise error
         row = batch.slice(places[0], 1)
         if _is_delete(row):
-            raise _with_reason(error, DELETE_STAYS)
+            raise not_put_aside(error, DELETE_STAYS)
         if not may_put_aside(self._task, len(self.letters)):
-            raise _with_reason(error, LIMIT_REACHED)
+            raise self._limited(error)
         split = self._task.split
         self.letters.append(dead_letter_of(row, split.bucket, split.partition_name, error.ids.get("column"), reason_of(error)))
         return batch.take(np.delete(np.arange(batch.num_rows), places))
 
+    def _limited(self, error: BucketStopped) -> BucketStopped:
+        return not_put_aside(error, LIMIT_REACHED, LIMIT_HINT.format(path=self._task.split.table_path))
+
 
 def _is_delete(row: pa.RecordBatch) -> bool:
     return CHANGE_TYPE_COLUMN in row.schema.names and row.column(CHANGE_TYPE_COLUMN)[0].as_py() == ChangeType.DELETE
-
-
-def _with_reason(error: BucketStopped, reason: str) -> BucketStopped:
-    error.message += reason
-    return error

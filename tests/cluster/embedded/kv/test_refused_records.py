@@ -108,6 +108,7 @@ def test_the_bucket_alone_stops_and_says_where_and_why(storage: EmbeddedStorage)
         assert "city='poison'" in caught.value.ids[RECORD_ID]
         assert "duplicate key" in caught.value.ids[RECORD_ID]
         assert f"CALL sys.skip_record('sales.orders', {bucket.bucket_id}, {end + 1}, reason => '...')" in caught.value.hint
+        assert "on-bad-record" not in caught.value.hint, "no round can put aside what the KV state refuses"
     with pytest.raises(BucketStopped):
         storage.delete(PATH, rows((neighbour, "", [])).select(["id"]), "writer", 50)
     with pytest.raises(BucketStopped):

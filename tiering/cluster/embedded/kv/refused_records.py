@@ -49,7 +49,8 @@ def blocking_record(records: Iterable[RefusedRecord]) -> RefusedRecord | None:
 
 def stopped(table: TableInfo, bucket: BucketKey, partition_name: str | None, record: RefusedRecord) -> BucketStopped:
     """Returns the error for every use of a stopped bucket."""
-    return bucket_stopped(table.path, bucket, partition_name, record.offset, REASON, text_with_error(record), table_id=table.table_id)
+    place = table.path, bucket, partition_name, record.offset
+    return bucket_stopped(*place, REASON, text_with_error(record), can_be_put_aside=False, table_id=table.table_id)
 
 
 def text_with_error(record: RefusedRecord) -> str:

@@ -169,7 +169,9 @@ class _Assembly:
     def _refusal(self, error: UnwritableRow, offset: int, row: str) -> BucketStopped:
         split, reason = self.split, f"its column {error.column!r} {error.reason}"
         record_text = described(row or f"column {error.column!r}", error.detail)
-        return bucket_stopped(split.table_path, split.bucket, split.partition_name, offset, reason, record_text, column=error.column)
+        place = split.table_path, split.bucket, split.partition_name, offset
+        is_log = not self.row_format.has_changes
+        return bucket_stopped(*place, reason, record_text, can_be_put_aside=is_log, column=error.column)
 
     @property
     def is_full(self) -> bool:
