@@ -80,6 +80,7 @@ def test_the_page_of_a_table_explains_it_and_says_what_empty_panels_mean(signed_
         "No round of this table has failed.",
         "No round has been queued yet.",
         "No commit has been granted yet.",
+        "No record waits because the lake cannot hold it.",
         "The table has not been proved.",
         "LOG",
     ):
@@ -299,6 +300,14 @@ def test_the_service_is_asked_for_the_rows_of_one_table_in_the_form_by_which_it_
     for panel in panels(here):
         scan = scan_request_from_pb(panel.query.request(), ())
         assert (panel.title, scan.equals("database_name"), scan.equals("table_name")) == (panel.title, "d", "t")
+
+
+def test_the_panel_of_dead_letters_shows_those_that_wait_and_each_action_on_them_has_a_link(signed_in: Browser) -> None:
+    [panel] = [panel for panel in panels((equal("table_name", "t"),)) if panel.query.table == "dead_letters"]
+    assert "status = 'waiting'" in panel.query.sql()
+    page = signed_in("ana").get("/tables/hr/people").text
+    for name in ("replay_dead_letters", "discard_dead_letters"):
+        assert f"/actions/{name}?table=hr.people" in page
 
 
 def test_the_page_of_a_table_has_every_column_of_its_status() -> None:
