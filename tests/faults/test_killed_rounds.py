@@ -9,17 +9,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from support.background import tick
 from support.lake_kinds.kinds import ICEBERG, LAKE_KINDS, LakeKind
 from support.lakes.broken_lakes import Source
 from support.lakes.lake_proof import assert_chain
-from support.worlds.data_folders import FolderWorld
+from support.worlds.data_folders import SECONDS_BETWEEN, opened_later
 from support.worlds.validated import check, faults
 from tiering import crash_points
 from tiering.model.rounds import RoundState
@@ -40,8 +38,6 @@ world.due()
 world.begin(table).end()
 """
 """The rounds of a tierer that is started again under its name, beside a coordinator that was."""
-SECONDS_BETWEEN = 1_000
-"""Time after which no process waits for the dead one."""
 AROUND_THE_COMMIT = (crash_points.IN_SPLIT, crash_points.AFTER_FILES, crash_points.AFTER_FENCE, crash_points.AFTER_LAKE_COMMIT)
 EVERYWHERE = (
     *crash_points.IN_ROUND,
@@ -56,18 +52,6 @@ CASES: list[tuple[LakeKind, bool, Sequence[str]]] = [
 """Log tables in Iceberg: test_crashes, with processes of their own for each part."""
 
 
-@contextmanager
-def opened(folder: Path, kind: LakeKind, times: int) -> Iterator[FolderWorld]:
-    """The folder, so long after the ones before."""
-    world = FolderWorld(folder, kind)
-    try:
-        world.clock.advance(times * SECONDS_BETWEEN)
-        tick(world.coordinator)
-        yield world
-    finally:
-        world.close()
-
-
 def die(folder: Path, kind: LakeKind, source: Source, times: int, point: str) -> None:
     arguments = [str(folder), kind.name, str(source.info.path), str(times * SECONDS_BETWEEN)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), crash_points.VARIABLE: point}
@@ -80,13 +64,13 @@ def die(folder: Path, kind: LakeKind, source: Source, times: int, point: str) ->
 def test_wherever_a_process_dies_in_its_round_the_next_one_goes_on(
     tmp_path: Path, kind: LakeKind, keys: bool, points: Sequence[str]
 ) -> None:
-    with opened(tmp_path, kind, 0) as world:
+    with opened_later(tmp_path, kind, 0) as world:
         source = Source(world, keys, False)
     for times, point in enumerate(points, 1):
-        with opened(tmp_path, kind, times) as source.world:
+        with opened_later(tmp_path, kind, times) as source.world:
             source.write()
         die(tmp_path, kind, source, times, point)
-    with opened(tmp_path, kind, len(points) + 1) as source.world:
+    with opened_later(tmp_path, kind, len(points) + 1) as source.world:
         source.write()
         source.tier()
         assert source.tier().state in (RoundState.SUCCEEDED, RoundState.EMPTY)

@@ -47,6 +47,13 @@ KILLS = _of(
         variant_of="tierer-killed",
     ),
     _row(
+        "tierer-dies-behind-dead-letters",
+        "A tierer dies after it put records aside in the dead-letter table, before it commits the other rows.",
+        "a dead letter counts only if the marker names it, and the next round finds it in the dead-letter table",
+        f"{PROCESSES}/test_killed_dead_letters.py::test_wherever_a_process_dies_while_it_puts_records_aside_each_is_put_aside_once",
+        variant_of="tierer-killed",
+    ),
+    _row(
         "coordinator-dies-at-store-commit",
         "The coordinator dies before or after a commit of its store.",
         "SqlStore.apply: a change is stored completely before it is visible",

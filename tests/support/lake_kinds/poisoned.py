@@ -53,8 +53,9 @@ class Poisoned:
         partitioned: bool = False,
         buckets: int = 2,
         options: Mapping[str, str] | None = None,
+        world: LakeWorld | None = None,
     ) -> None:
-        self.world = LakeWorld(folder, kind=kind)
+        self.world = LakeWorld(folder, kind=kind) if world is None else world
         self.world.lake_options = {**self.world.lake_options, **(options or {})}
         self.has_key = has_key
         schema = pa.schema([*SCHEMA, pa.field("region", pa.string(), nullable=False)]) if partitioned else SCHEMA

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +32,22 @@ class FolderWorld(LakeWorld):
     def close(self) -> None:
         super().close()
         self.store.close()
+
+
+SECONDS_BETWEEN = 1_000
+"""Time after which no process waits for one that died."""
+
+
+@contextmanager
+def opened_later(folder: Path, kind: LakeKind, times: int) -> Iterator[FolderWorld]:
+    """The folder, that many times SECONDS_BETWEEN after its first use."""
+    world = FolderWorld(folder, kind)
+    try:
+        world.clock.advance(times * SECONDS_BETWEEN)
+        tick(world.coordinator)
+        yield world
+    finally:
+        world.close()
 
 
 def create(world: LakeWorld, path: TablePath, buckets: int, **options: str) -> TableInfo:
