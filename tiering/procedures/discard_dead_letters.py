@@ -31,5 +31,5 @@ class DiscardDeadLetters(Mutation[DiscardDeadLettersResult]):
     pool = Pool.REPAIR
     answer_seconds = VALIDATION_SECONDS
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    reason: str = parameter("Why, for the events and the audit log.", is_free_text=True)
+    reason: str = parameter("Why, for the events.", is_free_text=True)
     where: str | None = parameter(WHERE, default=None)

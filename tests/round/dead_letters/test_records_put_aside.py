@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,13 @@ from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from support.worlds.lake_world import SCHEMA, LakeWorld
 from tiering.coordinator.definitions.definer import Definer
 from tiering.coordinator.definitions.statements import Statement
-from tiering.errors import InvalidName
+from tiering.errors import CannotReconcile, InvalidName
+from tiering.lake import table_options
 from tiering.lake.dead_letters.letter import row_of
 from tiering.lake.dead_letters.table import dead_letter_path
 from tiering.lake.writing import fitting
+from tiering.procedures.adopt_table import AdoptTable
+from tiering.procedures.pause_tiering import PauseTiering
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +75,38 @@ def test_a_table_without_the_option_stops_before_the_record(tmp_path: Path) -> N
     assert outcome.error.error_class == "BucketStopped"
     assert poisoned.in_lake() == {1: "row 1"}
     assert letters(poisoned) == []
+    poisoned.world.close()
+
+
+def test_records_stay_in_a_dead_letter_table_whose_snapshots_expire_and_whose_files_are_merged(
+    tmp_path: Path, kind: LakeKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_options, "LEAST_MAX_AGE_MS", 0)
+    expiry = {"table.datalake.snapshot.max-age": "1 ms", "table.datalake.snapshot.min-count": "2"}
+    poisoned = Poisoned(tmp_path, kind, has_key=False, buckets=1, options={**PUT_ASIDE, **expiry})
+    for number in range(6):
+        poisoned.write((100 + number, POISON), (number, "good"))
+        tiered(poisoned)
+        if number == 3:
+            poisoned.world.by_hand.rewrite(dead_letter_path(poisoned.table.path))
+    view = poisoned.world.lake.view(dead_letter_path(poisoned.table.path))
+    assert view is not None
+    assert len(view.snapshots) <= 5
+    assert [letter["offset"] for letter in letters(poisoned)] == [0, 2, 4, 6, 8, 10]
+    poisoned.world.close()
+
+
+def test_a_dead_letter_table_cannot_be_adopted(tmp_path: Path) -> None:
+    poisoned = Poisoned(tmp_path, LAKE_KINDS[1], has_key=False, options=PUT_ASIDE)
+    poisoned.write((1, "row 1"), (100, POISON))
+    tiered(poisoned)
+    perform, other = poisoned.world.coordinator.control.perform, poisoned.world.table("other")
+    asyncio.run(perform(PauseTiering(other.path, caller="ann")))
+    before = letters(poisoned)
+    with pytest.raises(CannotReconcile, match=r"sales\.orders__dead_letters has the dead letters of a table") as refusal:
+        asyncio.run(perform(AdoptTable(other.path, str(dead_letter_path(poisoned.table.path)), {"0": 0, "1": 0}, caller="ann")))
+    assert "sys.replay_dead_letters" in refusal.value.hint
+    assert letters(poisoned) == before
     poisoned.world.close()
 
 

@@ -16,6 +16,7 @@ from datetime import datetime
 from tiering.counts import counted
 from tiering.errors import CannotReconcile, InvalidArgument
 from tiering.lake.base import LakeView
+from tiering.lake.dead_letters.table import is_dead_letter_path
 from tiering.lake.foreign import CleanRows, LogSums
 from tiering.lake.maintenance import LakeSurvey
 from tiering.lake.marker import TieredRange
@@ -51,6 +52,12 @@ def check_untiered(survey: LakeSurvey, path: TablePath) -> LakeView:
             table_path=view.path,
         )
     rounds = [snapshot for snapshot in view.snapshots.values() if snapshot.round_id is not None]
+    if rounds and is_dead_letter_path(view.path):
+        raise CannotReconcile(
+            f"the lake table {view.path} has the dead letters of a table, which are records with other columns",
+            hint="CALL sys.replay_dead_letters makes rows of them in the lake table of their own table.",
+            table_path=view.path,
+        )
     if survey.markers or rounds or view.tiered is not None:
         tiered = f" from table {survey.markers[0].table_id}" if survey.markers else ""
         raise CannotReconcile(

@@ -61,9 +61,14 @@ def dead_letter_path(path: TablePath) -> TablePath:
     return TablePath(path.database_name, path.table_name + SUFFIX)
 
 
+def is_dead_letter_path(path: TablePath) -> bool:
+    """Returns whether a table has the name of a dead-letter table. A user's own table may have it, too."""
+    return path.table_name.lower().endswith(SUFFIX)
+
+
 def check_new_name(path: TablePath) -> None:
     """Raises InvalidName for a new source table whose lake table would have the name of a dead-letter table."""
-    if path.table_name.lower().endswith(SUFFIX):
+    if is_dead_letter_path(path):
         raise InvalidName(
             f"the table name {path.table_name!r} ends with {SUFFIX!r}, which is the name of a lake table of dead letters",
             hint="Choose another name.",

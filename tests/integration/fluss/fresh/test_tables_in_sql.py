@@ -1,18 +1,26 @@
-"""Databases and tables of a real Fluss cluster are created, changed and dropped in SQL; what Fluss refuses is refused with its reason."""
+"""Databases and tables of a real Fluss cluster are created, changed and dropped in SQL; what Fluss refuses is refused with its reason.
+
+Records that no lake can hold are put aside, seen and settled in SQL: TIMESTAMP(3) of Fluss holds times that microseconds do not reach.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from support.clusters.fluss_tables import FlussTables
+from support.lakes.lake_proof import lake_rows
+from support.running.fluss_deployment import LAKE, FlussDeployment
+from support.running.processes import wait_for
 from support.running.spark_sessions import complaint
 from tiering.cli.fluss_server.local_cluster import LocalFlussCluster
 from tiering.cluster.fluss.settings import FlussConnection
 from tiering.cluster.fluss.writing.writer import FlussWriter, fluss_writer
-from tiering.model.tables import TablePath
+from tiering.model.tables import TableInfo, TablePath
 
 NUMBERS = itertools.count()
 
@@ -103,3 +111,52 @@ def test_show_create_table_creates_the_same_table_in_fluss(fresh_spark: SparkSes
     assert (first.schema, first.properties, first.bucket_keys) == (second.schema, second.properties, second.bucket_keys)
     assert (first.primary_key, first.partition_keys, first.bucket_count) == (second.primary_key, second.partition_keys, second.bucket_count)
     spark.sql(f"DROP DATABASE fluss.{database} CASCADE")
+
+
+FAR_TIMES = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.timestamp("ms"))])
+FAR = 2**63 - 1
+"""Milliseconds since 1970 that no number of microseconds in 64 bits reaches."""
+LETTERS = "SELECT offset, status, column_name FROM fluss.sys.dead_letters WHERE table_name = 'far_times' ORDER BY offset"
+
+
+def append(service: FlussDeployment, tables: FlussTables, table: TableInfo, first: int, times: list[int]) -> None:
+    """Rows from the id `first` on, one for each time."""
+    ids = pa.array(range(first, first + len(times)), pa.int64())
+    tables.append(table, [pa.RecordBatch.from_arrays([ids, pa.array(times, pa.int64()).view(pa.timestamp("ms"))], schema=FAR_TIMES)])
+    service.wrote()
+
+
+def ids_in_lake(service: FlussDeployment, table: TableInfo) -> list[int]:
+    service.wait_tiered(table.path)
+    return sorted(lake_rows(service.data.lake_properties, table.path)["id"].to_pylist())
+
+
+def test_records_that_no_lake_can_hold_are_put_aside_seen_and_discarded(
+    fresh_spark: SparkSession, service: FlussDeployment, tables: FlussTables
+) -> None:
+    def answer(sql: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in fresh_spark.sql(sql).collect()]
+
+    table = tables.create("far_times", FAR_TIMES, properties=LAKE)
+    wait_for("the coordinator knows the table", lambda: service.visible_tables().get(table.path) == table.table_id)
+    answer("CALL fluss.sys.set_table_option('sales.far_times', 'table.datalake.on-bad-record', 'dead-letter')")
+    append(service, tables, table, 0, [1, 2, FAR, 4, FAR, 6])
+    assert ids_in_lake(service, table) == [0, 1, 3, 5]
+    assert answer(LETTERS) == [(2, "waiting", "at"), (4, "waiting", "at")]
+    [(error, next_action)] = answer("SELECT last_error, next_action FROM fluss.sys.lake_tiering_status WHERE table_name = 'far_times'")
+    assert (error, next_action) == (None, "CALL fluss.sys.replay_dead_letters('sales.far_times', dry_run => true)")
+
+    [refused] = fresh_spark.sql("CALL fluss.sys.replay_dead_letters('sales.far_times')").collect()
+    assert (refused.outcome, refused.rows_replayed, refused.rows_refused) == ("nothing_to_replay", 0, 2)
+    assert "the log cannot give it" in refused.refusal
+
+    [done] = fresh_spark.sql(
+        "CALL fluss.sys.discard_dead_letters('sales.far_times', reason => 'a broken clock', where => 'offset = 2')"
+    ).collect()
+    assert (done.outcome, done.records_discarded) == ("discarded", 1)
+    assert answer(LETTERS) == [(2, "discarded", "at"), (4, "waiting", "at")]
+    append(service, tables, table, 6, [7, FAR, 9])
+    assert ids_in_lake(service, table) == [0, 1, 3, 5, 6, 8]
+    assert answer(LETTERS) == [(2, "discarded", "at"), (4, "waiting", "at"), (7, "waiting", "at")]
+    assert {row.ok for row in fresh_spark.sql("CALL fluss.sys.validate_table('sales.far_times', level => 'rows')").collect()} == {True}
+    tables.drop(table)
