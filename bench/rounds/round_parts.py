@@ -53,8 +53,10 @@ def parts_of_work(step: float, read: float, whole: float, cores: int) -> dict[st
     """Wall seconds of the step with a round's splits: `read`, `write`, and `spark`, what the step took beyond them.
 
     `read` and `whole` (reading and writing) are core seconds of the same work done alone, which take their share of the wall time on all
-    cores. The work never counts for more than the step took: alone it may take longer, on a machine that other work slows down.
+    cores. The work never counts for more than the step took: alone it may take longer, on a machine that other work slows down. Nor does
+    reading count for more than both: they are measured one after the other, and a tiny run has little to write.
     """
+    read = min(read, whole)
     alone = whole / cores
     share = 1.0 if alone <= step else step / alone
     return {"read": share * read / cores, "write": share * (whole - read) / cores, "spark": step - share * alone}
