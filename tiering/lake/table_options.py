@@ -121,20 +121,18 @@ def _max_age_ms(text: str, name: str) -> int:
 
 
 def _min_count(text: str, name: str) -> int:
-    digits = text.strip()
-    count = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
-    if not 1 <= count <= MAX_MIN_COUNT:
-        raise InvalidArgument(f"the option {name} is {digits[:60]!r}", hint=f"It is a number of snapshots, 1 to {MAX_MIN_COUNT:,}.")
-    return count
+    return _count(text, name, "snapshots", MAX_MIN_COUNT)
 
 
 def _dead_letters_per_hour(text: str, name: str) -> int:
+    return _count(text, name, "records", MAX_DEAD_LETTERS_PER_HOUR)
+
+
+def _count(text: str, name: str, counted_things: str, maximum: int) -> int:
     digits = text.strip()
     count = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
-    if not 1 <= count <= MAX_DEAD_LETTERS_PER_HOUR:
-        raise InvalidArgument(
-            f"the option {name} is {digits[:60]!r}", hint=f"It is a number of records, 1 to {MAX_DEAD_LETTERS_PER_HOUR:,}."
-        )
+    if not 1 <= count <= maximum:
+        raise InvalidArgument(f"the option {name} is {digits[:60]!r}", hint=f"It is a number of {counted_things}, 1 to {maximum:,}.")
     return count
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -58,14 +59,15 @@ def with_traces(cluster: SplitSource, table: TableInfo, done: CombinedOutcome, t
         now = traces_at(cluster, table, *_offset_sets(letters))
         if not now:
             return done  # the log cannot be rewritten
-        first = {bucket: min(letter.offset for letter in letters if letter.bucket == bucket) for bucket, _ in now}
+        first = {letter.bucket: letter.offset for letter in sorted(letters, key=lambda letter: -letter.offset)}
         behind = {place: trace for place, trace in traces.items() if place[1] > first.get(place[0], place[1])}
         check_unchanged(table, behind, traces_at(cluster, table, *({bucket: offset} for bucket, offset in behind)))
     except LakewardError as error:
         return replace(done, error=done.error or error)
     results = [
         replace(
-            result, dead_letters=tuple(letter.with_trace(now.get((letter.bucket, letter.offset + 1))) for letter in result.dead_letters)
+            result,
+            dead_letters=tuple(replace(letter, trace=now.get((letter.bucket, letter.offset + 1))) for letter in result.dead_letters),
         )
         for result in done.results
     ]
@@ -74,10 +76,9 @@ def with_traces(cluster: SplitSource, table: TableInfo, done: CombinedOutcome, t
 
 def _offset_sets(letters: Sequence[DeadLetter]) -> list[Offsets]:
     """Returns sets with at most one offset of each bucket, because the cluster reads one record of a bucket at a time."""
-    sets: list[dict[BucketKey, int]] = []
+    sets: defaultdict[int, dict[BucketKey, int]] = defaultdict(dict)
+    counts = Counter[BucketKey]()
     for letter in letters:
-        free = next((offsets for offsets in sets if letter.bucket not in offsets), None)
-        if free is None:
-            sets.append(free := {})
-        free[letter.bucket] = letter.offset + 1
-    return list(sets)
+        sets[counts[letter.bucket]][letter.bucket] = letter.offset + 1
+        counts[letter.bucket] += 1
+    return list(sets.values())

@@ -61,7 +61,7 @@ class RefusingWriter:
 
 def written(log: Sequence[pa.RecordBatch], *letters: WaitingLetter) -> tuple[set[int], dict[int, str]]:
     """The superseded offsets, and the reasons of the others."""
-    writer = LetterWriter(Log(log), TABLE, RefusingWriter(), "r1", lambda: "n")  # type: ignore[arg-type]
+    writer = LetterWriter(Log(log), TABLE, RefusingWriter(), "r1")  # type: ignore[arg-type]
     writer.write(WriterInitContext(TABLE, "u", BUCKET, None, "r1", ""), letters, 10, ())
     refused = {offset: reason for (_, offset), reason in writer.written.refused.items()}
     return writer.written.superseded.get(BUCKET, set()), refused

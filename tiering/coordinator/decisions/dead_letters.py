@@ -39,10 +39,10 @@ def with_marked_records(
         if gone := [offset for offset in recorded if offset not in skipped.get(bucket, ())]:
             lake = lake.without_skipped(bucket, gone)
     for bucket, traces in skipped.items():
-        for offset, trace in traces.items():
-            is_certain = trace is not None or offset in letters.get(bucket, ())
-            if is_certain and offset not in lake.skipped.get(bucket, ()):
-                lake = lake.with_skipped(bucket, offset, trace)
+        recorded_offsets, aside = frozenset(lake.skipped.get(bucket, ())), frozenset(letters.get(bucket, ()))
+        certain = {offset: trace for offset, trace in traces.items() if trace is not None or offset in aside}
+        if missing := {offset: trace for offset, trace in certain.items() if offset not in recorded_offsets}:
+            lake = lake.with_all_skipped(bucket, missing)
     new = new_letters(lake, letters)
     lake = replace(lake, dead_letters={bucket: tuple(marked) for bucket, marked in letters.items()})
     if not new:
@@ -73,13 +73,9 @@ def with_replayed_again(lake: LakeState, before: LakeState, settled: SettledLett
     Records that `CALL sys.skip_record` left out in the meantime stay skipped.
     """
     for bucket, offsets in ((str(bucket), offsets) for bucket, offsets in settled.replayed.items()):
-        again = set(offsets).intersection(before.skipped.get(bucket, ()))
-        traces = {offset: trace for offset, trace in before.skipped_traces.get(bucket, {}).items() if offset in again}
-        lake = replace(
-            lake,
-            skipped={**lake.skipped, bucket: tuple(sorted({*lake.skipped.get(bucket, ()), *again}))},
-            skipped_traces={**lake.skipped_traces, bucket: {**lake.skipped_traces.get(bucket, {}), **traces}},
-        )
+        traces = before.skipped_traces.get(bucket, {})
+        again = {offset: traces.get(offset) for offset in before.skipped.get(bucket, ()) if offset in offsets}
+        lake = lake.with_all_skipped(bucket, again)
     return lake
 
 

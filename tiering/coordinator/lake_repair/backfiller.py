@@ -124,12 +124,7 @@ class Backfiller:
     def _inspect(self, info: TableInfo) -> Inspection:
         """Reads the table. Raises CannotReconcile unless a round could build on its lake table."""
         inspection = self._reconciler.inspect(info)
-        if inspection.problem is not None:
-            raise errors.CannotReconcile(
-                f"no round can build on the lake table {info.path}, so no rows were copied into it: {inspection.problem.message}",
-                hint=f"Repair it first, then CALL sys.backfill_table again. {inspection.problem.hint or ''}".strip(),
-                table_path=info.path,
-            )
+        inspection.check_sound("no rows were copied into it", "CALL sys.backfill_table again")
         if inspection.view is None:
             raise _unsupported(info, "it has no lake table yet", f"CALL sys.tier_table('{info.path}') first.")
         return inspection

@@ -82,6 +82,16 @@ class Inspection:
     def marker(self) -> Marker | None:
         return None if self.survey is None else self.survey.view.marker
 
+    def check_sound(self, consequence: str, repeat: str) -> None:
+        """Raises CannotReconcile if no round could build on the lake table. `repeat` says how to make the call again."""
+        if self.problem is not None:
+            path = self.info.path
+            raise errors.CannotReconcile(
+                f"no round can build on the lake table {path}, so {consequence}: {self.problem.message}",
+                hint=f"Repair it first, then {repeat}. {self.problem.hint or ''}".strip(),
+                table_path=path,
+            )
+
 
 @dataclass(frozen=True)
 class BackfillFiles:

@@ -6,13 +6,14 @@ later change has been tiered, or will be. Only the log tells that, also of keys 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tiering.clock import RandomIds
 from tiering.cluster.base import SplitSource
 from tiering.cluster.skipping import reader_without
 from tiering.errors import BucketStopped, LakewardError, LogTruncated, TransientTieringError
@@ -27,7 +28,7 @@ from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, BucketKey, C
 
 Key = tuple[Any, ...]
 """The values of the key columns of a row."""
-LOG_CUT = "the log does not reach back to the record any more, so it does not tell whether the key changed later"
+LOG_CUT = "the log no longer has all records behind this one, so nothing shows whether its key changed later"
 NOT_IN_LOG = "the dead-letter table does not have the record itself, and the log cannot give it"
 
 
@@ -53,14 +54,11 @@ class WrittenLetters:
 class LetterWriter:
     """Writes the rows of one bucket's letters at a time."""
 
-    def __init__(
-        self, cluster: SplitSource, table: TableInfo, factory: LakeTieringFactory, round_id: str, new_nonce: Callable[[], str]
-    ) -> None:
+    def __init__(self, cluster: SplitSource, table: TableInfo, factory: LakeTieringFactory, round_id: str) -> None:
         self._cluster = cluster
         self._table = table
         self._factory = factory
         self._round_id = round_id
-        self._new_nonce = new_nonce
         self.written = WrittenLetters()
 
     def write(self, context: WriterInitContext, letters: Sequence[WaitingLetter], tiered: int, unreadable: Collection[int]) -> None:
@@ -163,7 +161,7 @@ class LetterWriter:
         """Writes the rows in one file, without those that the writer refuses by name. Raises the writer's other errors; no file is left."""
         if not rows:
             return None
-        writer = self._factory.create_writer(replace(context, attempt_nonce=self._new_nonce()))
+        writer = self._factory.create_writer(replace(context, attempt_nonce=RandomIds().new_id()))
         accepted: list[int] = []
         try:
             for offset, row in rows.items():

@@ -11,7 +11,7 @@ no longer names them, so no later call replays them again, and the same CALL rea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,16 +19,17 @@ import pyarrow as pa
 from tiering import errors
 from tiering.coordinator.call_support.parts import CallParts
 from tiering.coordinator.decisions import reconciliation
-from tiering.coordinator.decisions.reconciliation import DISCARD_DEAD_LETTERS, REPLAY_DEAD_LETTERS, ReconciledCommit
+from tiering.coordinator.decisions.reconciliation import ReconciledCommit
 from tiering.coordinator.decisions.records import LakeCommitRecord
 from tiering.coordinator.lake_repair.backfill_condition import ConditionArgument, RowCondition
 from tiering.coordinator.lake_repair.decision import Decision, Inspection, LetterFiles
-from tiering.coordinator.lake_repair.letter_rows import LetterWriter, WaitingLetter, WrittenLetters
+from tiering.coordinator.lake_repair.letter_rows import LetterWriter, WaitingLetter
 from tiering.coordinator.lake_repair.reconciler import Reconciler
-from tiering.lake.base import Lake, WriterInitContext
+from tiering.lake.base import Lake, LakeView, WriteResult, WriterInitContext
 from tiering.lake.dead_letters.settled import Letters, SettledLetters, settled_between
 from tiering.lake.dead_letters.table import SCHEMA, dead_letter_info, read_letters
 from tiering.lake.file_lists import ReadableLake
+from tiering.lake.marker import Marker
 from tiering.model.tables import BucketKey, TableInfo, TablePath, TableType
 from tiering.procedures.base import Mutation, ResultT
 from tiering.procedures.discard_dead_letters import DiscardDeadLetters, DiscardDeadLettersResult
@@ -45,23 +46,33 @@ DISCARDED: Outcomes = ("discarded", "would_discard", "nothing_to_discard")
 
 
 @dataclass(frozen=True)
+class _Work:
+    """The dead letters that a call settles, and the files of a replay before their commit. `refused` has reasons without values."""
+
+    settled: SettledLetters
+    results: tuple[WriteResult, ...] = ()
+    refused: tuple[str, ...] = ()
+    abort: Callable[[], None] = lambda: None
+    """Deletes the files, but only before a commit was sent. Never raises."""
+
+
+@dataclass(frozen=True)
 class _Answer:
     """The work of a call, in the terms of both procedures."""
 
     outcome: str
-    settled: SettledLetters
+    work: _Work
     round_id: str | None = None
     snapshot_id: int | None = None
-    written: WrittenLetters | None = None
 
     def replayed(self, request: ReplayDeadLetters) -> ReplayDeadLettersResult:
-        refused = {} if self.written is None else self.written.refused
-        counts = _count(self.settled.replayed), _count(self.settled.left_out), len(refused)
-        refusal = next(iter(refused.values()), None)
-        return ReplayDeadLettersResult(request.path, self.outcome, self.round_id, self.snapshot_id, *counts, refusal)
+        settled, refused = self.work.settled, self.work.refused
+        counts = _count(settled.replayed), _count(settled.left_out), len(refused)
+        return ReplayDeadLettersResult(request.path, self.outcome, self.round_id, self.snapshot_id, *counts, next(iter(refused), None))
 
     def discarded(self, request: DiscardDeadLetters) -> DiscardDeadLettersResult:
-        return DiscardDeadLettersResult(request.path, self.outcome, self.round_id, self.snapshot_id, _count(self.settled.left_out))
+        discarded = _count(self.work.settled.left_out)
+        return DiscardDeadLettersResult(request.path, self.outcome, self.round_id, self.snapshot_id, discarded)
 
 
 class LetterSettler:
@@ -73,20 +84,26 @@ class LetterSettler:
 
     def replay(self, request: ReplayDeadLetters) -> ReplayDeadLettersResult:
         """Writes the chosen records into the lake table."""
-        return self._settle(request, request.where, REPLAYED, lambda answer: answer.replayed(request))
+        return self._settle(request, request.path, request.where, REPLAYED, lambda answer: answer.replayed(request))
 
     def discard(self, request: DiscardDeadLetters) -> DiscardDeadLettersResult:
         """Gives up waiting for the chosen records."""
-        return self._settle(request, request.where, DISCARDED, lambda answer: answer.discarded(request))
+        return self._settle(request, request.path, request.where, DISCARDED, lambda answer: answer.discarded(request))
 
     def _settle(
-        self, request: Mutation[ResultT], where: str | None, outcomes: Outcomes, result_of: Callable[[_Answer], ResultT]
+        self,
+        request: Mutation[ResultT],
+        path: TablePath,
+        where: str | None,
+        outcomes: Outcomes,
+        result_of: Callable[[_Answer], ResultT],
     ) -> ResultT:
         parts = self._parts
         if (earlier_answer := parts.operations.answer(request)) is not None:
             return earlier_answer
-        info = parts.cluster.table(_path(request))
-        condition = None if where is None else RowCondition(where, _letter_columns(info), argument=_argument(request))
+        info = parts.cluster.table(path)
+        argument = ConditionArgument("where", request.procedure, "Nothing was changed.")
+        condition = None if where is None else RowCondition(where, _letter_columns(info), argument=argument)
         with parts.table_lock(info.table_id):
             if (earlier_answer := parts.operations.answer(request)) is not None:
                 return earlier_answer  # a concurrent call with the same key had the lock before
@@ -110,12 +127,7 @@ class LetterSettler:
         if follow and lake.view(info.path) is not None:
             lake.ensure_table(info, may_create=False)
         inspection = self._reconciler.inspect(info)
-        if inspection.problem is not None:
-            raise errors.CannotReconcile(
-                f"no round can build on the lake table {info.path}, so no dead letter was settled: {inspection.problem.message}",
-                hint=f"Repair it first, then make this CALL again. {inspection.problem.hint or ''}".strip(),
-                table_path=info.path,
-            )
+        inspection.check_sound("no dead letter was settled", "make this CALL again")
         walk, view = inspection.situation.walk, inspection.view
         if walk is not None and view is not None and (walk.newest != view.tiered or walk.moved_back):
             # The commit repeats the newest marker, which does not know that service's rows, and what the next round has to replay.
@@ -133,14 +145,12 @@ class LetterSettler:
         earlier, view = self._parts.operations.earlier_call(request), inspection.view
         if earlier is None or earlier.round_id is None or view is None or not isinstance(lake := self._lake(inspection), ReadableLake):
             return None
-        snapshot = next((snapshot for snapshot in view.snapshots.values() if snapshot.round_id == earlier.round_id), None)
-        marker = None if snapshot is None else lake.marker_at(view, snapshot.snapshot_id)
-        if snapshot is None or marker is None:
+        marker = _marker_of(lake, view, earlier.round_id)
+        if marker is None:
             return None
-        base = next((other for other in view.snapshots.values() if other.round_id == marker.base_round_id), None)
-        before = None if base is None else lake.marker_at(view, base.snapshot_id)
-        settled = _NOTHING if before is None else settled_between(before, marker)
-        result = result_of(_Answer(outcomes[0], settled, earlier.round_id, view.tiered))
+        before = _marker_of(lake, view, marker.base_round_id)
+        work = _Work(_NOTHING if before is None else settled_between(before, marker))
+        result = result_of(_Answer(outcomes[0], work, earlier.round_id, view.tiered))
         left_open = self._reconciler.left_open(request, inspection.info, lambda *_: result)
         return self._reconciler.keep_answer(request, inspection.info, result) if left_open is None else left_open
 
@@ -170,81 +180,65 @@ class LetterSettler:
         outcomes: Outcomes,
         result_of: Callable[[_Answer], ResultT],
     ) -> ResultT:
+        view = inspection.view
         with self._parts.table_records.changing():
             round_id = self._parts.table_records.context(request.caller).new_round_id
-        writer = self._writer(inspection, round_id) if isinstance(request, ReplayDeadLetters) else None
+        if isinstance(request, ReplayDeadLetters):
+            work = self._written(inspection, letters, round_id)
+        else:
+            work = _Work(SettledLetters(left_out=_by_bucket(letters)))
+        if view is None or not _count(work.settled.replayed) + _count(work.settled.left_out):
+            result = result_of(_Answer(outcomes[2], work))
+            return result if request.dry_run else self._reconciler.keep_answer(request, inspection.info, result)
+        if request.dry_run:
+            work.abort()
+            return result_of(_Answer(outcomes[1], work))
+
+        def answer(row: LakeCommitRecord, in_lake: ReconciledCommit, records_removed: int | None) -> ResultT:
+            return result_of(_Answer(outcomes[0], work, row.round_id, in_lake.snapshot_id))
+
+        files = LetterFiles(round_id, work.settled, work.results, getattr(request, "reason", None))
         try:
-            if writer is None:
-                settled = SettledLetters(left_out=_by_bucket(letters))
-            else:
-                settled = self._written(inspection, writer, letters, round_id)
-            written = None if writer is None else writer.written
-            if not _count(settled.replayed) + _count(settled.left_out):
-                result = result_of(_Answer(outcomes[2], settled, written=written))
-                return result if request.dry_run else self._reconciler.keep_answer(request, inspection.info, result)
-            if request.dry_run:
-                if writer is not None:
-                    writer.abort()
-                return result_of(_Answer(outcomes[1], settled, written=written))
-            files = LetterFiles(round_id, settled, () if written is None else tuple(written.results), getattr(request, "reason", None))
-            return self._commit(request, inspection, files, lambda row, at: result_of(_Answer(outcomes[0], settled, row, at, written)))
+            return self._reconciler.carry_out(request, request.procedure, inspection, Decision(dict(view.ranges), 0, written=files), answer)
         except errors.CommitOutcomeUnknown:
             raise
         except BaseException:
-            if writer is not None:
-                writer.abort()  # deletes nothing once a request was sent
+            work.abort()  # deletes nothing once a request was sent
             raise
 
-    def _commit(
-        self, request: Mutation[ResultT], inspection: Inspection, files: LetterFiles, result_of: Callable[[str, int], ResultT]
-    ) -> ResultT:
-        """Commits under the table's lock, and records it with the answer."""
-        view = inspection.view
-        assert view is not None
-        action = REPLAY_DEAD_LETTERS if isinstance(request, ReplayDeadLetters) else DISCARD_DEAD_LETTERS
-
-        def answer(row: LakeCommitRecord, in_lake: ReconciledCommit, records_removed: int | None) -> ResultT:
-            return result_of(row.round_id, in_lake.snapshot_id)
-
-        return self._reconciler.carry_out(request, action, inspection, Decision(dict(view.ranges), 0, written=files), answer)
-
-    def _writer(self, inspection: Inspection, round_id: str) -> LetterWriter:
-        info = replace(inspection.info, snapshot_retention=None)
-        numbers = iter(range(1 << 62))
-        factory = self._lake(inspection).tiering_factory(info)
-        return LetterWriter(self._parts.cluster, info, factory, round_id, lambda: f"{round_id[:8]}{next(numbers)}")
-
-    def _written(self, inspection: Inspection, writer: LetterWriter, letters: list[WaitingLetter], round_id: str) -> SettledLetters:
-        """Writes the rows of the letters, on the files that the lake table has now."""
-        view, info, marker = inspection.view, inspection.info, inspection.marker
+    def _written(self, inspection: Inspection, letters: list[WaitingLetter], round_id: str) -> _Work:
+        """Writes the rows of the letters, on the files that the lake table has now. After an error no file is left."""
+        view, marker = inspection.view, inspection.marker
         if view is None or marker is None:
-            return _NOTHING
+            return _Work(_NOTHING)
+        info, lake = replace(inspection.info, snapshot_retention=None), self._lake(inspection)
         by_bucket: defaultdict[BucketKey, list[WaitingLetter]] = defaultdict(list)
         for letter in letters:
             by_bucket[letter.bucket].append(letter)
         places = inspection.situation.places
         names = {bucket: places[bucket][0] for bucket in by_bucket if bucket in places}
-        bases: Mapping[BucketKey, bytes] = {}
-        if info.table_type is TableType.PRIMARY_KEY:
-            bases = self._lake(inspection).bucket_files(info, view, names)
-        for bucket, name in names.items():
-            context = WriterInitContext(info, view.table_uuid, bucket, name, round_id, "", bases.get(bucket, b""))
-            unreadable = marker.skipped.get(bucket, {}).keys() - {*marker.dead_letters.get(bucket, ())}
-            writer.write(context, by_bucket[bucket], marker.buckets[bucket].tiered, unreadable)
+        bases = lake.bucket_files(info, view, names) if info.table_type is TableType.PRIMARY_KEY else {}
+        writer = LetterWriter(self._parts.cluster, info, lake.tiering_factory(info), round_id)
+        try:
+            for bucket, name in names.items():
+                context = WriterInitContext(info, view.table_uuid, bucket, name, round_id, "", bases.get(bucket, b""))
+                unreadable = marker.skipped.get(bucket, {}).keys() - {*marker.dead_letters.get(bucket, ())}
+                writer.write(context, by_bucket[bucket], marker.buckets[bucket].tiered, unreadable)
+        except BaseException:
+            writer.abort()
+            raise
         written = writer.written
-        return SettledLetters(written.replayed, written.superseded)
+        settled = SettledLetters(written.replayed, written.superseded)
+        return _Work(settled, tuple(written.results), tuple(written.refused.values()), writer.abort)
 
     def _lake(self, inspection: Inspection) -> Lake:
         return self._parts.lakes.of(inspection.record.lake_format)
 
 
-def _path(request: Mutation[ResultT]) -> TablePath:
-    assert isinstance(request, ReplayDeadLetters | DiscardDeadLetters)
-    return request.path
-
-
-def _argument(request: Mutation[ResultT]) -> ConditionArgument:
-    return ConditionArgument("where", request.procedure, "Nothing was changed.")
+def _marker_of(lake: ReadableLake, view: LakeView, round_id: str | None) -> Marker | None:
+    """Returns the marker of a round's snapshot; None if there is no such snapshot any more."""
+    snapshot = next((snapshot for snapshot in view.snapshots.values() if snapshot.round_id == round_id is not None), None)
+    return None if snapshot is None else lake.marker_at(view, snapshot.snapshot_id)
 
 
 def _letter_columns(info: TableInfo) -> TableInfo:

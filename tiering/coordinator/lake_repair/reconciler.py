@@ -339,7 +339,7 @@ class Reconciler:
             ranges,
             proofs=self.decider.proofs(inspection, decision, claimed.round_id),
             skipped=skipped,
-            dead_letters=next_dead_letters(letters, {}, skipped),
+            dead_letters=letters,
             left_out=next_left_out({} if view.marker is None else view.marker.left_out, ranges, decision.left_out),
             archives=self.decider.archives(inspection, ranges),
             backfills=backfills,

@@ -6,7 +6,7 @@ import base64
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -42,11 +42,6 @@ class DeadLetter:
     trace: str | None = None
     """The cluster's trace of the record, by which it is recognized (`RewritableLogs`); None = the cluster has no traces."""
 
-    @property
-    def key(self) -> tuple[BucketKey, int, str | None]:
-        """Identifies the record within the log of its table."""
-        return self.bucket, self.offset, self.trace
-
     def to_plain(self) -> dict[str, Any]:
         """Returns the dead letter in the form of a write result's header. The bucket is that of the write result."""
         plain = {name: value for name, value in vars(self).items() if name not in ("bucket", "raw")}
@@ -56,10 +51,6 @@ class DeadLetter:
     def of_plain(bucket: BucketKey, plain: Mapping[str, Any]) -> DeadLetter:
         """Returns the dead letter of `to_plain`."""
         return DeadLetter(bucket, **{**plain, "raw": base64.b64decode(plain["raw"])})
-
-    def with_trace(self, trace: str | None) -> DeadLetter:
-        """Returns the dead letter with the cluster's trace of its record."""
-        return replace(self, trace=trace)
 
 
 def dead_letter_of(row: pa.RecordBatch, bucket: BucketKey, partition_name: str | None, column: str | None, reason: str) -> DeadLetter:

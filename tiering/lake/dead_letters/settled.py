@@ -37,23 +37,22 @@ def settled_marker(base: Marker, settled: SettledLetters, results: Sequence[Writ
     return replace(
         base,
         skipped={bucket: records for bucket, records in skipped.items() if records},
-        dead_letters=waiting_after(base.dead_letters, settled),
+        dead_letters=_waiting_after(base.dead_letters, settled),
         proofs=advanced(base.proofs, base.buckets, base.buckets, results, round_id),
     )
 
 
-def waiting_after(waiting: DeadLetters, settled: SettledLetters) -> dict[BucketKey, tuple[int, ...]]:
+def _waiting_after(waiting: DeadLetters, settled: SettledLetters) -> dict[BucketKey, tuple[int, ...]]:
     """Returns the dead letters that still wait."""
-    remaining = {bucket: tuple(offset for offset in offsets if offset not in _all(settled, bucket)) for bucket, offsets in waiting.items()}
-    return {bucket: offsets for bucket, offsets in remaining.items() if offsets}
+    remaining = {
+        bucket: {*offsets}.difference(settled.replayed.get(bucket, ()), settled.left_out.get(bucket, ()))
+        for bucket, offsets in waiting.items()
+    }
+    return {bucket: tuple(sorted(offsets)) for bucket, offsets in remaining.items() if offsets}
 
 
 def settled_between(before: Marker, after: Marker) -> SettledLetters:
-    """Returns the dead letters of `before` that the marker `after` of the next commit does not name any more, without their sums."""
+    """Returns the dead letters of `before` that the marker `after` of the next commit does not name any more."""
     gone = {bucket: {*offsets}.difference(after.dead_letters.get(bucket, ())) for bucket, offsets in before.dead_letters.items()}
     replayed = {bucket: offsets.difference(after.skipped.get(bucket, {})) for bucket, offsets in gone.items()}
     return SettledLetters(replayed, {bucket: offsets - replayed[bucket] for bucket, offsets in gone.items()})
-
-
-def _all(settled: SettledLetters, bucket: BucketKey) -> set[int]:
-    return {*settled.replayed.get(bucket, ()), *settled.left_out.get(bucket, ())}

@@ -25,7 +25,17 @@ from tiering.lake.maintenance import TableRemoval
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.table_options import LAYOUT
-from tiering.model.tables import SYSTEM_COLUMN_FIELDS, BucketKey, SkippedRecords, TableInfo, TablePath, TableType
+from tiering.model.tables import (
+    BUCKET_COLUMN,
+    OFFSET_COLUMN,
+    SYSTEM_COLUMN_FIELDS,
+    TIMESTAMP_COLUMN,
+    BucketKey,
+    SkippedRecords,
+    TableInfo,
+    TablePath,
+    TableType,
+)
 
 SUFFIX = "__dead_letters"
 """Ending of the name of a dead-letter table. No source table of the embedded cluster has such a name."""
@@ -235,9 +245,9 @@ def _rows(table_id: int, aside: PutAside, begin: int, now: datetime) -> pa.Recor
         "reason": [letter.reason for letter in letters],
         "record": [letter.record_json for letter in letters],
         "raw_record": [letter.raw for letter in letters],
-        "__bucket": [0] * len(letters),
-        "__offset": list(range(begin, begin + len(letters))),
-        "__timestamp": [time_us] * len(letters),
+        BUCKET_COLUMN: [0] * len(letters),
+        OFFSET_COLUMN: list(range(begin, begin + len(letters))),
+        TIMESTAMP_COLUMN: [time_us] * len(letters),
     }
     schema = pa.schema([*SCHEMA, *SYSTEM_COLUMN_FIELDS])
     return pa.RecordBatch.from_arrays([pa.array(values[field.name], field.type) for field in schema], schema=schema)

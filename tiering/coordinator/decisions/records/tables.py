@@ -104,17 +104,22 @@ class LakeState:
 
     def with_skipped(self, bucket: str, offset: int, trace: str | None) -> LakeState:
         """Returns this state with the record left out. It replaces an earlier skipped record at the same offset."""
-        traces = {**self.skipped_traces.get(bucket, {}), **({} if trace is None else {offset: trace})}
+        return self.with_all_skipped(bucket, {offset: trace})
+
+    def with_all_skipped(self, bucket: str, records: Mapping[int, str | None]) -> LakeState:
+        """Returns this state with records of a bucket left out, which are given with their traces."""
+        traces = {**self.skipped_traces.get(bucket, {}), **{offset: trace for offset, trace in records.items() if trace is not None}}
         return replace(
             self,
-            skipped={**self.skipped, bucket: tuple(sorted({*self.skipped.get(bucket, ()), offset}))},
+            skipped={**self.skipped, bucket: tuple(sorted({*self.skipped.get(bucket, ()), *records}))},
             skipped_traces={**self.skipped_traces, bucket: traces} if traces else self.skipped_traces,
         )
 
     def without_skipped(self, bucket: str, offsets: Collection[int]) -> LakeState:
         """Returns this state without the skipped records at these offsets: rounds read them again."""
-        kept = tuple(offset for offset in self.skipped.get(bucket, ()) if offset not in offsets)
-        traces = {offset: trace for offset, trace in self.skipped_traces.get(bucket, {}).items() if offset in kept}
+        gone = frozenset(offsets)
+        kept = tuple(offset for offset in self.skipped.get(bucket, ()) if offset not in gone)
+        traces = {offset: trace for offset, trace in self.skipped_traces.get(bucket, {}).items() if offset not in gone}
         return replace(
             self,
             skipped=_with_entry(self.skipped, bucket, kept),
