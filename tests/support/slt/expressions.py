@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from random import Random
 
 
@@ -136,11 +137,8 @@ class Expressions:
                 return self.condition(scope, depth)
 
     def _of_any_kind(self, kind: Kind, scope: Sequence[Column], depth: int) -> str:
-        def value() -> str:
-            return self.value(kind, scope, depth - 1)
-
-        def condition() -> str:
-            return self.condition(scope, depth - 1)
+        value = partial(self.value, kind, scope, depth - 1)
+        condition = partial(self.condition, scope, depth - 1)
 
         return self.one_of(
             lambda: f"coalesce({value()}, {value()})",
@@ -156,11 +154,8 @@ class Expressions:
         def bounded() -> str:
             return f"({self.value(Kind.WHOLE, scope, depth)} % 1000)"
 
-        def text() -> str:
-            return self.value(Kind.TEXT, scope, depth)
-
-        def day() -> str:
-            return self.value(Kind.DAY, scope, depth)
+        text = partial(self.value, Kind.TEXT, scope, depth)
+        day = partial(self.value, Kind.DAY, scope, depth)
 
         return self.one_of(
             bounded,
@@ -186,8 +181,7 @@ class Expressions:
         )
 
     def _real(self, scope: Sequence[Column], depth: int) -> str:
-        def value() -> str:
-            return self.value(Kind.REAL, scope, depth)
+        value = partial(self.value, Kind.REAL, scope, depth)
 
         def whole() -> str:
             return f"({self.value(Kind.WHOLE, scope, depth)} % 1000)"
@@ -215,8 +209,7 @@ class Expressions:
         )
 
     def _text(self, scope: Sequence[Column], depth: int) -> str:
-        def text() -> str:
-            return self.value(Kind.TEXT, scope, depth)
+        text = partial(self.value, Kind.TEXT, scope, depth)
 
         return self.one_of(
             lambda: f"upper({text()})",
@@ -238,8 +231,7 @@ class Expressions:
         )
 
     def _day(self, scope: Sequence[Column], depth: int) -> str:
-        def day() -> str:
-            return self.value(Kind.DAY, scope, depth)
+        day = partial(self.value, Kind.DAY, scope, depth)
 
         return self.one_of(
             lambda: f"CAST({self.value(Kind.INSTANT, scope, depth)} AS DATE)",
@@ -252,9 +244,7 @@ class Expressions:
         )
 
     def _instant(self, scope: Sequence[Column], depth: int) -> str:
-        def instant() -> str:
-            return self.value(Kind.INSTANT, scope, depth)
-
+        instant = partial(self.value, Kind.INSTANT, scope, depth)
         unit = self.random.choice(("day", "hour", "month", "year", "minute", "second", "quarter", "mm", "dd"))
         return self.one_of(
             lambda: f"date_trunc('{unit}', {instant()})",
@@ -283,8 +273,7 @@ class Expressions:
         return f"({truth}{self.random.choice(endings)})"
 
     def _comparison(self, kind: Kind, scope: Sequence[Column], depth: int) -> str:
-        def value() -> str:
-            return self.value(kind, scope, depth - 1)
+        value = partial(self.value, kind, scope, depth - 1)
 
         def literal() -> str:
             return self.random.choice(LITERALS[kind])

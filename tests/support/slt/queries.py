@@ -119,13 +119,14 @@ class Queries(Expressions):
         if self.random.random() < 0.25:
             return ""
         parts = [self.condition(scope, self.random.choice((0, 1, 1, 2, 3))) for _ in range(self.random.choice((1, 1, 1, 2)))]
-        if depth > 0 and self.random.random() < 0.15:
-            parts.append(self._subquery_condition(scope, depth - 1))
+        comparable = [column for column in scope if column.kind is not Kind.TRUTH]
+        if depth > 0 and self.random.random() < 0.15 and comparable:
+            parts.append(self._subquery_condition(comparable))
         return " WHERE " + " AND ".join(parts)
 
-    def _subquery_condition(self, scope: Sequence[Column], depth: int) -> str:
+    def _subquery_condition(self, scope: Sequence[Column]) -> str:
         source, columns = self._source(0)
-        outer = self.random.choice([column for column in scope if column.kind is not Kind.TRUTH])
+        outer = self.random.choice(scope)
         negation = self.random.choice(("", "NOT "))
         where = self._where(columns, 0)
         inner = self.column(outer.kind, columns)
