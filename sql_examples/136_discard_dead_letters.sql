@@ -1,5 +1,5 @@
 -- Title: Decide that records stay out of the lake
--- Answers: how do dead letters stop waiting that nobody needs?
+-- Answers: how do records that the lake need not have stop waiting?
 
 CALL fluss.sys.discard_dead_letters('demo.flights', reason => 'test rows', dry_run => true);
 
