@@ -121,8 +121,8 @@ def test_an_error_is_shown_with_its_class_and_hint() -> None:
 
 def status(**values: Any) -> TableStatus:
     empty = dict.fromkeys(field.name for field in fields(TableStatus))
-    known = {"database_name": "sales", "table_name": "orders", "freshness_ms": 60_000, "observed_time": NOW}
-    return TableStatus(**{**empty, **known, "offsets_observed_time": NOW - timedelta(seconds=2), **values})
+    present = {"database_name": "sales", "table_name": "orders", "freshness_ms": 60_000, "observed_time": NOW}
+    return TableStatus(**{**empty, **present, "offsets_observed_time": NOW - timedelta(seconds=2), **values})
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_an_https_server_takes_new_files_too_and_no_useless_ones(tmp_path: Path)
     tls.client_ca.write_bytes(first.certificate.read_bytes())
     server, of_first, of_second = server_context(tls), first.issue("a"), second.issue("b")
     assert shaken_hands(server, trusting(first, second, certificate=of_first)) == "authority"
-    second.issue("server", *LOCAL)  # the same two files
+    second.issue("server", *LOCAL)  # replaces both files of the server
     tls.key.write_text("half of a fi")
     assert shaken_hands(server, trusting(first, second, certificate=of_first)) == "authority"
     second.issue("server", *LOCAL)

@@ -30,14 +30,14 @@ def line_chart(answer: SqlAnswer) -> TimeChart | None:
         return None
     texts = [place for place in range(1, len(answer.columns)) if _names_lines([row[place] for row in rows])]
     series = [tuple(row[place] for place in texts) for row in rows]
-    named = [(one_series, place) for one_series, _ in Counter(series).most_common() for place in numbers]
+    named = [(values, place) for values, _ in Counter(series).most_common() for place in numbers]
     lines = [
         Line(
-            _name(one_series, answer.columns[place] if len(numbers) > 1 or not texts else ""),
-            [row[place] if of_row == one_series else None for of_row, row in zip(series, rows, strict=True)],
+            _name(values, answer.columns[place] if len(numbers) > 1 or not texts else ""),
+            [row[place] if of_row == values else None for of_row, row in zip(series, rows, strict=True)],
             f"series-{number}",
         )
-        for number, (one_series, place) in enumerate(named[:MAX_LINES], start=1)
+        for number, (values, place) in enumerate(named[:MAX_LINES], start=1)
     ]
     unit = "ms" if all(answer.columns[place].endswith("_ms") for place in numbers) else ""
     label = _label(lines, len(rows), len(named) - len(lines), len(answer.rows) - len(rows))

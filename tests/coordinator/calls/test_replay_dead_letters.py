@@ -13,7 +13,7 @@ import pytest
 
 from support.flink.flink_on_iceberg import FlinkOnIceberg, share
 from support.lake_kinds.dead_letters import PUT_ASIDE, letters, tiered
-from support.lake_kinds.kinds import LAKE_KINDS
+from support.lake_kinds.kinds import LAKE_KINDS, LakeKind
 from support.lake_kinds.poisoned import POISON, Poisoned, refuse_poison
 from support.stories.killed_calls import killed
 from support.worlds.validated import check, faults
@@ -29,13 +29,13 @@ from tiering.procedures.replay_dead_letters import ReplayDeadLetters, ReplayDead
 
 
 @pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> object:
-    return request.param
+def kind(request: pytest.FixtureRequest) -> LakeKind:
+    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture(params=[False, True], ids=["log", "primary key"])
-def poisoned(request: pytest.FixtureRequest, tmp_path: Path, kind: object) -> Iterator[Poisoned]:
-    table = Poisoned(tmp_path, kind, has_key=request.param, options=PUT_ASIDE)  # type: ignore[arg-type]
+def poisoned(request: pytest.FixtureRequest, tmp_path: Path, kind: LakeKind) -> Iterator[Poisoned]:
+    table = Poisoned(tmp_path, kind, has_key=request.param, options=PUT_ASIDE)
     yield table
     table.world.close()
 
@@ -200,9 +200,9 @@ def test_a_commit_that_is_not_sent_leaves_the_records_waiting(poisoned: Poisoned
 
 
 def test_columns_that_change_while_the_call_waits_for_its_turn_are_those_of_the_rows(
-    tmp_path: Path, kind: object, refusing: pytest.MonkeyPatch
+    tmp_path: Path, kind: LakeKind, refusing: pytest.MonkeyPatch
 ) -> None:
-    poisoned = Poisoned(tmp_path, kind, has_key=False, options=PUT_ASIDE)  # type: ignore[arg-type]
+    poisoned = Poisoned(tmp_path, kind, has_key=False, options=PUT_ASIDE)
     poisoned.write((1, "row 1"), (100, POISON))
     tiered(poisoned)
     refusing.undo()
@@ -290,8 +290,8 @@ def test_rows_that_another_service_has_just_tiered_are_not_tiered_again_after_a_
     poisoned.world.close()
 
 
-def test_a_later_change_of_a_key_wins_over_a_replay(tmp_path: Path, kind: object, refusing: pytest.MonkeyPatch) -> None:
-    poisoned = Poisoned(tmp_path, kind, has_key=True, options=PUT_ASIDE)  # type: ignore[arg-type]
+def test_a_later_change_of_a_key_wins_over_a_replay(tmp_path: Path, kind: LakeKind, refusing: pytest.MonkeyPatch) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=True, options=PUT_ASIDE)
     poisoned.write(*((number, "first") for number in range(6)))
     tiered(poisoned)
     poisoned.write(*((number, POISON) for number in range(5)))

@@ -95,7 +95,7 @@ def test_columns_have_positions_types_and_comments(listed: Listed) -> None:
         ("d%", "%a%", "te_t", [("demo", "planes", "text")]),
         ("dem\\_", "%", "%", []),
         ("demo", "flight_", "i", []),
-        ("nobody", "%", "%", []),
+        ("no_such_schema", "%", "%", []),
     ],
 )
 def test_patterns_match_names_in_any_case(listed: Listed, schema: str, table: str, column: str, expected: list[tuple[str, ...]]) -> None:

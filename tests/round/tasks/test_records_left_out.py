@@ -30,12 +30,6 @@ def _lakes_refuse_poison(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_poison(monkeypatch)
 
 
-@pytest.fixture(params=LAKE_KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> LakeKind:
-    chosen: LakeKind = request.param
-    return chosen
-
-
 @pytest.fixture(params=[False, True], ids=["log", "primary key"])
 def poisoned(request: pytest.FixtureRequest, tmp_path: Path, kind: LakeKind) -> Iterator[Poisoned]:
     table = Poisoned(tmp_path, kind, has_key=request.param)

@@ -34,15 +34,15 @@ class GoProgram:
     def build(self) -> Path:
         """The program, built if its sources have changed; of two that do, the second waits. Raises SetupError."""
         program = ROOT / ".venv" / self.name
-        stamp, wanted = program.with_suffix(".sources"), self._sources_hash()
-        with (self.sources / "main.go").open() as held:  # not go.mod, which Go itself locks
-            fcntl.flock(held, fcntl.LOCK_EX)
-            if not program.is_file() or not stamp.is_file() or stamp.read_text() != wanted:
+        stamp, sources_hash = program.with_suffix(".sources"), self._sources_hash()
+        with (self.sources / "main.go").open() as lock:  # not go.mod, which Go itself locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not program.is_file() or not stamp.is_file() or stamp.read_text() != sources_hash:
                 print(f"setup: building the program {self.name} for tests", file=sys.stderr)
                 TOOLCHAIN.make()
                 self._go("mod", "download")
                 self._go("build", "-o", str(program), ".")
-                stamp.write_text(wanted)
+                stamp.write_text(sources_hash)
         return program
 
     def version(self, module: str) -> str:

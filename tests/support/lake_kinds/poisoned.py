@@ -28,7 +28,7 @@ def refuse_poison(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted = fitting._fitted
 
     def refusing(batch: pa.RecordBatch, *more: Any) -> pa.RecordBatch:
-        if "text" not in batch.schema.names:  # of another table
+        if "text" not in batch.schema.names:  # the batch is of another table
             return fitted(batch, *more)
         texts = np.array(batch.column("text").to_pylist(), dtype=object)
         if CHANGE_TYPE_COLUMN in batch.schema.names:

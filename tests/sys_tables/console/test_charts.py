@@ -70,9 +70,9 @@ def test_a_chart_of_one_time_without_values_can_be_drawn() -> None:
 
 def test_a_line_has_gaps_where_its_value_is_unknown_and_a_scale_below_zero_where_it_is_negative() -> None:
     times, line = [NOON + number * MINUTE for number in range(4)], Line("x", [10, None, -10, 0], "value")
-    first, rest = "0.0,0.0 0.0,0.0", f"426.7,{HEIGHT}.0 {WIDTH}.0,{HEIGHT / 2}"
-    assert TimeChart("a chart", "", times, [line]).points(line) == [first, rest]
-    assert TimeChart("a chart", "", times, [line], joins_gaps=True).points(line) == [f"0.0,0.0 {rest}"]
+    point_part, line_part = "0.0,0.0 0.0,0.0", f"426.7,{HEIGHT}.0 {WIDTH}.0,{HEIGHT / 2}"
+    assert TimeChart("a chart", "", times, [line]).points(line) == [point_part, line_part]
+    assert TimeChart("a chart", "", times, [line], joins_gaps=True).points(line) == [f"0.0,0.0 {line_part}"]
     assert TimeChart("a chart", "", times, [line]).range_text == "-10 to 10"
 
 

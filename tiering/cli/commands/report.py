@@ -22,7 +22,7 @@ def report(
     uri: UriOption = DEFAULT_URI,
     force: ForceOption = False,
 ) -> None:
-    """Write one HTML page about a table: its promise, its rounds, its errors its checks and its last proofs, with pictures.
+    """Write one HTML page about a table: its promise, its rounds, its errors, its checks and its last proofs, with pictures.
 
     Example: lakeward report sales.orders --html orders.html
     """
