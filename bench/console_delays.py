@@ -96,7 +96,7 @@ def main() -> None:
         service(Path(folder)) as (uri, link, ready_seconds, start),
         httpx2.Client(base_url=link.partition("/sign-in")[0] + "/", timeout=60) as browser,
     ):
-        browser.get(link)
+        browser.post(link)
         page_start = time.monotonic()
         browser.get("").raise_for_status()
         first_page_seconds, page_seconds = time.monotonic() - start, time.monotonic() - page_start

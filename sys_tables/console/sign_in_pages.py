@@ -67,7 +67,8 @@ class SignInPages:
         return [
             Route(SIGN_IN, self.sign_in_page, name="sign_in"),
             *(with_provider if self._provider else ()),
-            Route(f"{SIGN_IN}/{{code}}", self.sign_in, name="sign_in_with_code"),
+            Route(f"{SIGN_IN}/{{code}}", self.link_page, name="sign_in_with_code"),
+            Route(f"{SIGN_IN}/{{code}}", self.sign_in, methods=["POST"]),
             form_route("/sign-out", self.sign_out, "sign_out"),
         ]
 
@@ -78,15 +79,26 @@ class SignInPages:
         content = {"command": self._site.command, "provider": self._provider and self._provider.host, "problem": problem}
         return self._pages.page(request, "sign_in.html", content, status_code)
 
+    async def link_page(self, request: Request) -> Response:
+        """Shows the button that signs in. It does not use up the link, because programs that preview or scan links open it, too."""
+        code = request.path_params["code"]
+        caller = self._codes.caller(code)
+        if caller is None:
+            return self._void_link(request)
+        return self._pages.page(request, "sign_in_link.html", {"code": code, "name": caller.name})
+
     async def sign_in(self, request: Request) -> Response:
         """Exchanges the code for a session. The page then leaves the address with the code.
 
-        It is a page and not a redirect, because a browser sends no strict cookie with a redirect that begins on another site.
+        A form of another site only leads to the button, so that no site signs a browser in as a user of its choice.
         """
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return await self.link_page(request)
         caller = self._codes.take(request.path_params["code"])
-        if caller is None:
-            return self._sign_in_page(request, "This link is not valid any more. A link works once, and for five minutes.", 403)
-        return self._signed_in(request, caller)
+        return self._void_link(request) if caller is None else self._signed_in(request, caller)
+
+    def _void_link(self, request: Request) -> Response:
+        return self._sign_in_page(request, "This link is not valid any more. A link works once, and for five minutes.", 403)
 
     async def ask_provider(self, request: Request) -> Response:
         """Sends the browser to the identity provider."""
@@ -117,6 +129,7 @@ class SignInPages:
         return {"path": sign_in_path(request.scope), "secure": self._site.is_secure, "httponly": True, "samesite": "lax"}
 
     def _signed_in(self, request: Request, caller: Caller) -> Response:
+        """Returns a page and not a redirect, because a browser sends no strict cookie with a redirect that begins on another site."""
         response = self._pages.page(request, "signed_in.html", {})
         response.set_cookie(
             self._site.cookie, self._sessions.open(caller), SESSION_SECONDS, secure=self._site.is_secure, httponly=True, samesite="strict"

@@ -44,6 +44,12 @@ class SignInCodes:
             self._pending[_digest(code)] = caller, self._now() + CODE_SECONDS
         return code
 
+    def caller(self, code: str) -> Caller | None:
+        """Returns the caller of a valid code, which stays valid; None for any other code."""
+        with self._lock:
+            caller, until = self._pending.get(_digest(code), (None, 0.0))
+            return caller if self._now() < until else None
+
     def take(self, code: str) -> Caller | None:
         """Returns the caller of a valid code, which is void afterwards; None for any other code."""
         with self._lock:

@@ -48,8 +48,9 @@ class LimitRates:
         self._sign_in = sign_in
         self._static = static
         self._statements = statements
-        self._attempts = TokenBuckets(burst=30, per_second=0.5)
-        """Tried links by address. A link has 256 random bits, so this protects from load and not from guesses."""
+        self._attempts = TokenBuckets(burst=60, per_second=1)
+        """Requests of links by address. A sign-in has two: for the page with the button, and for the session. A link has 256 random bits,
+        so this protects from load and not from guesses."""
         self._pages = TokenBuckets(burst=120, per_second=20)
         self._costly_requests = TokenBuckets(burst=30, per_second=1)
 

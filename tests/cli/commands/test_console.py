@@ -32,7 +32,7 @@ def test_the_printed_link_opens_the_overview_of_the_service(console: Process) ->
     wait_for("the link", lambda: LINK.search(console.output()))
     [link] = LINK.findall(console.output())
     with httpx2.Client(timeout=60, follow_redirects=True) as browser:
-        signed_in = browser.get(link)
+        signed_in = browser.post(link)
         [overview] = re.findall(r'http-equiv="refresh" content="0; url=([^"]+)"', signed_in.text)
         page = browser.get(overview)
     assert (page.status_code, "sales.orders" in page.text, "web.clicks" in page.text) == (200, True, True)
@@ -81,7 +81,7 @@ def test_a_service_with_a_console_gives_the_link(started: Callable[..., Process]
     ended = lakeward("console", "--uri", uri, "--print")
     link = ended.out.strip()
     assert (ended.status, link.rpartition("/sign-in/")[0], "Ctrl-C" in ended.err) == (0, address, False)
-    assert (httpx2.get(timeout=60, url=link).status_code, httpx2.get(timeout=60, url=link).status_code) == (200, 403)
+    assert (httpx2.post(timeout=60, url=link).status_code, httpx2.post(timeout=60, url=link).status_code) == (200, 403)
     taken = started("--console-port", address.rpartition(":")[2].removesuffix("/ui"))
     assert (taken.wait_ended(60), "for the console: Address already in use" in taken.output()) == (1, True)
     assert "--console-port: 0 picks a free port, and none turns the console off" in re.sub(r"\s+", " ", taken.output())

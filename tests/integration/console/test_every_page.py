@@ -89,6 +89,19 @@ def pages_without_visit(visited: list[str]) -> list[str]:
     return missing + [address for address in expected if address not in visited]
 
 
+def test_the_page_of_a_link_has_no_fault_and_one_key_signs_in(browser: Browser, started: Console) -> None:
+    page = browser.new_context(viewport={"width": 390, "height": 900}).new_page()
+    problems = problems_of(page)
+    page.goto(started.link)
+    assert faults_of(page) == []
+    page.reload()  # the link is not used up
+    expect(page.get_by_role("button", name="Sign in")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{started.root}/")
+    assert problems == []
+    page.context.close()
+
+
 def test_pages_can_be_read_without_scripts(browser: Browser, started: Console) -> None:
     page = started.signed_in(browser, java_script_enabled=False)
     page.get_by_role("link", name=str(ORDERS), exact=True).click()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.console.browser import PATIENCE_MS, problems_of
+from support.console.browser import PATIENCE_MS, problems_of, use_link
 from support.console.scene import ORDERS
 from support.running.cluster_of_processes import Deployment
 from support.running.processes import Process
@@ -75,14 +75,13 @@ def opened(browser: Browser, deployment: Deployment) -> Page:
 
 
 def sign_in(page: Page, folder: Path, token: Path | None = None) -> str:
-    """Runs the command that the page names, as the owner or with another user's token, and opens its link. Returns the link."""
+    """Runs the command that the page names, as the owner or with another user's token, and uses its link. Returns the link."""
     program, *command = page.locator("pre code").inner_text().split()
     assert program == "lakeward"
     process = Process(*command, log=folder / "link.log", env=None if token is None else {TOKEN_FILE: str(token)})
     assert process.wait_ended() == 0, process.output()
     link = process.output().split()[0]
-    page.goto(link)
-    page.wait_for_url("**/ui/")
+    use_link(page, link)
     return link
 
 

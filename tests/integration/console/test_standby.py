@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from support.clusters.fluss_tables import FlussTables
-from support.console.browser import PATIENCE_MS, chromium
+from support.console.browser import PATIENCE_MS, chromium, use_link
 from support.running.fluss_deployment import StandbyDeployment, make_orders
 from support.running.postgresql import postgresql_server
 from support.running.processes import Process
@@ -72,7 +72,8 @@ def take_over(deployment: StandbyDeployment, table: TablePath, browser: Browser)
     expect(waiting.get_by_text(f"The coordinator at {first} leads.")).to_be_visible()
     link_of_leader = link(deployment, second)
     assert link_of_leader.startswith(f"{address_of(leader)}/sign-in/")
-    page = opened(browser, link_of_leader)
+    page = opened(browser, address_of(leader))
+    use_link(page, link_of_leader)
     page.get_by_role("link", name=str(table), exact=True).click()
     expect(page.get_by_role("status")).to_contain_text("Live values.")
 
@@ -82,7 +83,7 @@ def take_over(deployment: StandbyDeployment, table: TablePath, browser: Browser)
     expect(waiting.get_by_role("heading", name="Sign in")).to_be_visible()  # by itself
     link_after = link(deployment, second)
     assert link_after.startswith(f"{address_of(standby)}/sign-in/")
-    waiting.goto(link_after)
+    use_link(waiting, link_after)
     waiting.get_by_role("link", name=str(table), exact=True).click()
     expect(waiting.get_by_role("status")).to_contain_text("Live values.")
     with LakewardClient(second) as client:

@@ -33,6 +33,13 @@ def chromium() -> Iterator[Browser]:
         opened.close()
 
 
+def use_link(page: Page, link: str) -> None:
+    """Opens a sign-in link, and clicks its button. The link is used up."""
+    page.goto(link)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{link.partition('/sign-in/')[0]}/")
+
+
 @dataclass(frozen=True)
 class Console:
     """A `lakeward console`, and the link that signs one browser in."""
@@ -48,8 +55,7 @@ class Console:
         """Returns the overview in a browser that is signed in. The link is used up."""
         page = browser.new_context(base_url=self.root, **settings).new_page()
         page.set_default_timeout(PATIENCE_MS)
-        page.goto(self.link)
-        page.wait_for_url(f"{self.root}/")
+        use_link(page, self.link)
         return page
 
 

@@ -44,7 +44,7 @@ def overview_page(hours: int = HOURS) -> str:
             code = SignInCodes()
             app = console.console_app(catalog, code, Site(PORT), now=world.clock.now)
             with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as browser:
-                browser.get(f"/sign-in/{code.new()}")
+                browser.post(f"/sign-in/{code.new()}")
                 return browser.get("/").text
 
     return asyncio.run(_served(world.coordinator, read))

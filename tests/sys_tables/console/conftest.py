@@ -62,7 +62,7 @@ def signed_in(console: Callable[[str], tuple[TestClient, SignInCodes]]) -> Brows
 
     def of_user(user: str) -> TestClient:
         browser, code = console(user)
-        assert browser.get(f"/sign-in/{code.new()}").status_code == 200
+        assert browser.post(f"/sign-in/{code.new()}").status_code == 200
         return browser
 
     return of_user

@@ -225,7 +225,7 @@ def test_after_a_lost_answer_the_same_change_is_sent_again_and_has_one_effect(se
     with SystemCatalog(service.running.uri, access=access("olga")) as catalog:
         code = SignInCodes()
         browser = TestClient(console_app(LosesAnswers(catalog), code, Site(7717)), base_url="http://127.0.0.1:7717")
-        browser.get(f"/sign-in/{code.new()}")
+        browser.post(f"/sign-in/{code.new()}")
         form = fields_of(checked(browser, "pause_tiering", table="hr.lost"), "/perform")
         before = events(service, access("olga"), "lost")
         lost = browser.post("/actions/pause_tiering/perform", data=form).text

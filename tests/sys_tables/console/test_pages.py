@@ -258,7 +258,7 @@ def test_text_from_outside_is_text() -> None:
             with SystemCatalog(f"127.0.0.1:{client.port}") as catalog:
                 code = SignInCodes()
                 browser = TestClient(console_app(catalog, code, Site(7717)), base_url="http://127.0.0.1:7717")
-                browser.get(f"/sign-in/{code.new()}")
+                browser.post(f"/sign-in/{code.new()}")
                 pages = [await asyncio.to_thread(browser.get, path) for path in PATHS]
         assert ["<script>alert" in page.text for page in pages] == [False] * 4
         assert ["alert(1)" in page.text for page in pages] == [True] * 4
@@ -280,7 +280,7 @@ def test_a_service_that_does_not_answer_is_said_on_the_page_with_what_to_do() ->
     code = SignInCodes()
     error = ServiceUnreachable("no service answers at 127.0.0.1:1", hint="Start one.")
     browser = TestClient(console_app(Unreachable(error), code, Site(7717)), base_url="http://127.0.0.1:7717")
-    browser.get(f"/sign-in/{code.new()}")
+    browser.post(f"/sign-in/{code.new()}")
     answer = browser.get("/")
     assert answer.status_code == 503
     assert "no service answers at 127.0.0.1:1 Start one." in text_of(answer.text)

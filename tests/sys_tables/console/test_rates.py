@@ -60,7 +60,7 @@ def test_tried_links_costly_requests_and_pages_have_limits_and_static_files_none
     sessions = Sessions()
     session = sessions.session(sessions.open(Caller("ana", "token")))
     assert session is not None
-    assert statuses(["/sign-in/x"] * 40).count(429) == 10
+    assert statuses(["/sign-in/x"] * 70).count(429) == 10
     assert statuses(["/sign-in", "/static/console.css"] * 200).count(429) == 0
     assert 5 < statuses(["/sql?statement=x"] * 40, session).count(429) <= 10
     assert statuses(["/sql"] * 40, session).count(429) == 0

@@ -52,7 +52,7 @@ def pages_of(world: World, paths: Callable[[TestClient], list[str]]) -> list[tup
                 browser = TestClient(console_app(catalog, code, Site(7717)), base_url="http://127.0.0.1:7717")
 
                 def ask() -> list[tuple[int, str]]:
-                    browser.get(f"/sign-in/{code.new()}")
+                    browser.post(f"/sign-in/{code.new()}")
                     return [(answer.status_code, answer.text) for answer in map(browser.get, paths(browser))]
 
                 return await asyncio.to_thread(ask)

@@ -66,7 +66,7 @@ def signed_in(link_of: Callable[[str], str]) -> Iterator[Callable[[str], httpx2.
     def browser(user: str) -> httpx2.Client:
         link = link_of(user)
         browsers.append(httpx2.Client(timeout=60, base_url=link.partition("/sign-in")[0], follow_redirects=True))
-        assert browsers[-1].get(link).status_code == 200
+        assert browsers[-1].post(link).status_code == 200
         return browsers[-1]
 
     yield browser
@@ -78,10 +78,10 @@ def test_a_link_works_once_and_leaves_the_address(link_of: Callable[[str], str])
     link = link_of("olga")
     root = link.partition("/sign-in")[0]
     with httpx2.Client(timeout=60) as browser:
-        first = browser.get(link)
+        first = browser.post(link)
         assert (first.status_code, f'content="0; url={root}/"' in first.text) == (200, True)
         assert (browser.get(f"{root}/").status_code, first.headers["Referrer-Policy"]) == (200, "no-referrer")
-    again = httpx2.get(timeout=60, url=link)
+    again = httpx2.post(timeout=60, url=link)
     assert (again.status_code, "set-cookie" in again.headers) == (403, False)
 
 
@@ -133,7 +133,7 @@ def test_a_revoked_token_ends_its_sessions(service: GuardedService, signed_in: C
 def test_an_open_page_of_a_revoked_token_is_told_that_its_session_ended(link_of: Callable[[str], str], service: GuardedService) -> None:
     link = link_of("left")
     with httpx2.Client(timeout=60) as browser:
-        browser.get(link)
+        browser.post(link)
         with browser.stream("GET", link.partition("/sign-in")[0] + "/changes") as stream:
             revoke_token(service.data.parent / "tokens.json", id_of(service.tokens["left"]) or "", datetime.now(UTC))
             assert [line for line in stream.iter_lines() if line.startswith("event:")] == ["event: ended"]

@@ -29,13 +29,33 @@ def routes_of(app: Starlette) -> list[Route]:
 def test_a_link_signs_one_browser_in_once(console: Console) -> None:
     browser, code = console("olga")
     link = f"/sign-in/{code.new()}"
-    answer = browser.get(link)
+    answer = browser.post(link)
     cookie = answer.headers["set-cookie"]
     assert (answer.status_code, browser.get("/").status_code) == (200, 200)
     assert [word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/")] == [True] * 3
     other = TestClient(browser.app, base_url=browser.base_url)
-    again = other.get(link)
-    assert (again.status_code, "set-cookie" in again.headers, other.get("/").url.path) == (403, False, "/sign-in")
+    for again in (other.post(link), other.get(link)):
+        assert (again.status_code, "set-cookie" in again.headers, other.get("/").url.path) == (403, False, "/sign-in")
+
+
+def test_a_preview_of_a_link_does_not_use_it_up(console: Console) -> None:
+    browser, codes = console("olga")
+    link = f"/sign-in/{codes.new(Caller('olga', 'token'))}"
+    previews = [browser.request(method, link) for method in ("HEAD", "GET", "OPTIONS", "GET")]
+    assert [preview.status_code for preview in previews] == [200, 200, 405, 200]
+    assert ["set-cookie" in preview.headers for preview in previews] == [False] * 4
+    [action] = re.findall(r'<form method="post" action="([^"]+)">\s*<button[^>]*>Sign in as olga</button>', previews[-1].text)
+    signed_in = browser.post(action)
+    assert (signed_in.status_code, "set-cookie" in signed_in.headers) == (200, True)
+
+
+def test_a_form_of_another_site_uses_no_link_up(console: Console) -> None:
+    browser, codes = console("olga")
+    link = f"/sign-in/{codes.new()}"
+    for site in ("cross-site", "same-site", "none"):
+        answer = browser.post(link, headers={"Sec-Fetch-Site": site})
+        assert ("Sign in</button>" in answer.text, "set-cookie" in answer.headers) == (True, False)
+    assert "set-cookie" in browser.post(link, headers={"Sec-Fetch-Site": "same-origin"}).headers
 
 
 def test_a_code_is_valid_for_five_minutes_and_names_its_caller() -> None:
@@ -106,7 +126,7 @@ class Broken:
 def test_an_error_of_the_console_itself_is_a_page_that_names_no_more() -> None:
     codes = SignInCodes()
     browser = TestClient(console_app(Broken(), codes, Site(7717)), "http://127.0.0.1:7717", raise_server_exceptions=False)
-    browser.get(f"/sign-in/{codes.new()}")
+    browser.post(f"/sign-in/{codes.new()}")
     answer = browser.get("/")
     assert (answer.status_code, "The console itself has an error." in answer.text, "secret" in answer.text) == (500, True, False)
     assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS

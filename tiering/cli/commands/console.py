@@ -30,7 +30,7 @@ def console(
     """Show the service in a browser: tables by state and promise, and forms for what to do.
 
     It opens a link to the console of the service. For a service without one, it serves the pages itself until Ctrl-C. The pages show what
-    SQL shows the same user. The link signs one browser in. It works once, and for five minutes.
+    SQL shows the same user. The link leads to a button that signs one browser in. It works once, and for five minutes.
 
     Example: lakeward console --print
     """
