@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from collections.abc import Sequence
 
 import structlog
 import uvicorn
@@ -39,11 +40,11 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
 
 
 class ServingThread:
-    """Serves an application in a thread until `close`. `tls` None: over HTTP."""
+    """Serves an application in a thread until `close`. `tls` None: over HTTP. `proxies` may name the client of a request."""
 
-    def __init__(self, app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None = None, proxies: Sequence[str] = ()) -> None:
         self._listening = listening
-        self._server = uvicorn.Server(_config(app, MAX_SERVICE_CONNECTIONS, tls))
+        self._server = uvicorn.Server(_config(app, MAX_SERVICE_CONNECTIONS, tls, proxies))
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
         self._thread.start()
 
@@ -60,15 +61,19 @@ class ServingThread:
             _log.exception("the console ended, and the service goes on without it")
 
 
-def _config(app: ASGIApp, connections: int, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
-    """Returns the settings of a server. Its log has no addresses of pages, because a sign-in link is one."""
+def _config(app: ASGIApp, connections: int, tls: ssl.SSLContext | None = None, proxies: Sequence[str] = ()) -> uvicorn.Config:
+    """Returns the settings of a server. `proxies`: addresses and networks whose header X-Forwarded-For names the client.
+
+    The log has no addresses of pages, because a sign-in link is one.
+    """
     return uvicorn.Config(
         app,
         log_level="warning",
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
         limit_concurrency=connections,
         lifespan="off",
         timeout_graceful_shutdown=STOP_SECONDS,

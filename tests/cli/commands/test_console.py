@@ -87,11 +87,29 @@ def test_a_service_with_a_console_gives_the_link(started: Callable[..., Process]
     assert "--console-port: 0 picks a free port, and none turns the console off" in re.sub(r"\s+", " ", taken.output())
 
 
+def test_behind_a_trusted_proxy_each_client_has_a_limit_of_its_own(started: Callable[..., Process]) -> None:
+    service = started("--console-port", "0", "--console-trusted-proxies", "127.0.0.1")
+    service.wait_ready()
+    [address] = re.findall(r"^lakeward console: (\S+)$", service.output(), re.MULTILINE)
+    with httpx2.Client(timeout=60) as proxy:
+
+        def statuses(client: str, requests: int) -> set[int]:
+            link, headers = f"{address}/sign-in/x", {"X-Forwarded-For": f"10.9.9.9, {client}", "X-Forwarded-Proto": "https"}
+            return {proxy.get(link, headers=headers).status_code for _ in range(requests)}
+
+        assert statuses("10.0.0.1", 90) == {403, 429}
+        assert statuses("10.0.0.2", 1) == {403}
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         (ConsoleOptions("door"), "--console-port 'door' is not a port"),
         (ConsoleOptions("70000"), "--console-port '70000' is not a port"),
+        (ConsoleOptions(trusted_proxies="proxy.example"), "'proxy.example' is not the address or the network of a proxy"),
+        (ConsoleOptions(trusted_proxies="10.0.0.5,*"), "'\\*' is not the address"),
+        (ConsoleOptions(trusted_proxies="10.0.0.5,"), "'' is not the address"),
+        (ConsoleOptions(trusted_proxies="::/0"), "'::/0' is not the address"),
         (ConsoleOptions(url="lake.example"), "is not the address of a console"),
         (ConsoleOptions(url="https://lake.example/console"), "is not the address of a console"),
     ],

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
+
+import httpx2
+import pytest
+from starlette.responses import Response
 
 from sys_tables.console.service import rates
 from sys_tables.console.service.callers import Caller
 from sys_tables.console.service.rates import LimitRates, TokenBuckets
+from sys_tables.console.serving import ServingThread, bind
 from sys_tables.console.signing_in import Session, Sessions
 
 
@@ -54,6 +61,20 @@ def statuses(paths: list[str], session: Session | None = None, limits: LimitRate
 
     asyncio.run(ask())
     return answers
+
+
+@pytest.mark.parametrize(("proxies", "limited"), [((), True), (("192.0.2.1",), True), (("127.0.0.0/8",), False)])
+def test_only_a_trusted_proxy_names_the_clients_that_have_a_limit_each(proxies: Sequence[str], limited: bool) -> None:
+    async def page(scope: Any, receive: Any, send: Any) -> None:
+        await Response()(scope, receive, send)
+
+    with (
+        bind(0) as listening,
+        closing(ServingThread(LimitRates(page, "/sign-in", "/static/", "/sql"), listening, proxies=proxies)),
+        httpx2.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60) as proxy,
+    ):
+        statuses = [proxy.get("/sign-in/x", headers={"X-Forwarded-For": f"10.0.0.{number}"}).status_code for number in range(90)]
+    assert (429 in statuses) == limited
 
 
 def test_tried_links_costly_requests_and_pages_have_limits_and_static_files_none() -> None:

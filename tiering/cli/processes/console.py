@@ -44,7 +44,7 @@ def service_console(settings: ServiceOptions) -> Iterator[ServiceConsole | None]
     context = None if tls is None else server_context(tls)
     listening = bind(port, settings.host, _TAKEN)
     console = ServiceConsole(_address(settings, listening), listening.getsockname()[1], _hosts(settings), _provider_client(settings))
-    serving = ServingThread(console, listening, context)
+    serving = ServingThread(console, listening, context, settings.console.proxies)
     try:
         yield console
     finally:

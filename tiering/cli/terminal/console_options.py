@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,6 +32,12 @@ class ConsoleOptions:
         None, "Address of the console in browsers, such as https://lake.example, if it differs from --host and --console-port.",
         flag="--console-url", unit="URL", group=_CONSOLE,
     )
+    trusted_proxies: str | None = option(
+        None,
+        "Addresses or networks of the proxies before the console, separated by commas, such as 10.0.0.5,10.1.0.0/16. The limit of "
+        "sign-in links is then for each address that such a proxy names in X-Forwarded-For, and otherwise for each address that connects.",
+        flag="--console-trusted-proxies", unit="ADDRESSES", group=_CONSOLE,
+    )
     oidc_client: str | None = option(
         None, "Client id of the console at the provider of --auth oidc. Users then sign in there, besides with links.",
         flag="--console-oidc-client", unit="ID", group=_CONSOLE,
@@ -56,6 +63,8 @@ class ConsoleOptions:
             )
         if self.url is not None:
             _check_url(self.url)
+        for proxy in self.proxies:
+            _check_proxy(proxy)
         if self.oidc_client is not None and (port is None or access.auth is not Auth.OIDC):
             raise InvalidArgument(
                 "--console-oidc-client needs a console and --auth oidc",
@@ -67,6 +76,11 @@ class ConsoleOptions:
             )
         return replace(self, bound_port=port)
 
+    @property
+    def proxies(self) -> list[str]:
+        """The addresses and networks of the trusted proxies."""
+        return [] if self.trusted_proxies is None else [proxy.strip() for proxy in self.trusted_proxies.split(",")]
+
     def _port(self, service_port: int, is_on: bool) -> int | None:
         if self.port is None:
             highest = 65_535 - PORT_DISTANCE
@@ -76,6 +90,19 @@ class ConsoleOptions:
         if not self.port.isascii() or not self.port.isdigit() or int(self.port) > 65_535:
             raise InvalidArgument(f"--console-port {self.port[:60]!r} is not a port", hint="Write a number up to 65535, or none.")
         return int(self.port)
+
+
+def _check_proxy(proxy: str) -> None:
+    """Raises InvalidArgument for a text that is no address and no network, and for the network of all addresses, which any client is in."""
+    try:
+        is_proxy = ip_network(proxy).prefixlen > 0
+    except ValueError:
+        is_proxy = False
+    if not is_proxy:
+        raise InvalidArgument(
+            f"--console-trusted-proxies {proxy[:60]!r} is not the address or the network of a proxy",
+            hint="Write such as 10.0.0.5,10.1.0.0/16. Any client could name an address of its choice if all addresses were trusted.",
+        )
 
 
 def _check_url(url: str) -> None:
