@@ -10,6 +10,7 @@ from typing import Any
 
 from tiering.access.request_bounds import ID_LIMIT
 from tiering.client.clients import LakewardClient
+from tiering.error_text import error_text
 from tiering.errors import InvalidArgument, LakewardError, ServiceUnreachable, UnknownProcedure
 from tiering.model.declare import parameters_of, row_in_sql
 from tiering.model.status import TableStatus
@@ -108,7 +109,7 @@ def attempt_key(key: str, number: int) -> str:
 
 def describe(error: LakewardError) -> str:
     """Returns an error as a task shows it: class, message and hint."""
-    return f"[{error.error_class}] {error.message}" + (f" Hint: {error.hint}" if error.hint else "")
+    return error_text(error.error_class, error.message, error.hint)
 
 
 def complete_until(status: TableStatus) -> datetime | None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
+from tiering.error_text import error_text
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -27,8 +29,7 @@ def errors_for_spark(kind: type[Exception] = ReadFailed) -> Iterator[None]:
     try:
         yield
     except LakewardError as error:
-        hint = f" Hint: {error.hint}" if error.hint else ""
-        raise kind(f"[{error.error_class}] {error.message}{hint}") from None
+        raise kind(error_text(error.error_class, error.message, error.hint)) from None
 
 
 def rows_of_task(task: bytes) -> Iterator[pa.RecordBatch]:
