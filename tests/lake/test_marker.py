@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from tiering.errors import LakeUnavailable, MarkerCorrupt
 from tiering.lake import marker as codec
-from tiering.lake.marker import Marker, TieredRange, decode, encode, next_dead_letters, next_left_out, next_skipped
+from tiering.lake.marker import (
+    LaterChange,
+    Marker,
+    TieredRange,
+    decode,
+    encode,
+    next_dead_letters,
+    next_left_out,
+    next_skipped,
+    next_superseded,
+)
 from tiering.lake.proof.bucket_proof import BucketProof
 from tiering.lake.proof.file_footer import merged
 from tiering.model.tables import BucketKey
@@ -63,6 +73,11 @@ MARKERS = st.builds(
     dead_letters=st.dictionaries(
         st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
         st.lists(OFFSETS, min_size=1, max_size=4, unique=True).map(lambda offsets: tuple(sorted(offsets))),
+        max_size=4,
+    ),
+    superseded=st.dictionaries(
+        st.builds(BucketKey, st.none() | st.integers(0, 2**40), st.integers(0, 5_000)),
+        st.dictionaries(OFFSETS, st.builds(LaterChange, OFFSETS, st.sampled_from(("+I", "+U", "-D")), OFFSETS), min_size=1, max_size=4),
         max_size=4,
     ),
     left_out=st.dictionaries(
@@ -279,3 +294,11 @@ def test_a_record_that_is_not_skipped_any_more_is_no_dead_letter() -> None:
     skipped = {bucket: {3: "a", 5: None, 9: None}}
     assert next_dead_letters({bucket: (3, 4), other: (1,)}, {bucket: [5]}, skipped) == {bucket: (3, 5)}
     assert next_dead_letters({}, {}, skipped) == {}
+
+
+def test_a_superseded_record_that_waits_again_or_is_not_skipped_is_not_superseded() -> None:
+    bucket, later = BucketKey(None, 0), LaterChange(12, "+U", 5)
+    before = [{bucket: {3: later, 4: later}}, {bucket: {5: later, 9: later}}]
+    skipped = {bucket: {3: "a", 4: None, 5: None}}
+    assert next_superseded(before, skipped, {bucket: (4,)}) == {bucket: {3: later, 5: later}}
+    assert next_superseded(before, {}, {}) == {}

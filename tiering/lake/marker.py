@@ -12,6 +12,7 @@ markers have equal text. Optional keys, in the same form:
     skipped          [bucket, offset, bucket, offset, ...], after `CALL sys.skip_record`
     skipped_traces   [bucket, offset, trace, ...], for skipped records with a trace
     dead_letters     [bucket, offset, ...], the skipped records that rounds put aside (`lake.dead_letters`)
+    superseded       [bucket, offset, offset of the later change, change type, microseconds, ...], former dead letters that stay skipped
     left_out         [bucket, start, stop, bucket, start, stop, ...], after `CALL sys.reconcile_lake(..., 'accept')` of a log that was cut
     archives         a list of partition ids, for a partitioned primary-key table
     backfills        a list of `Backfill.to_plain`, after `CALL sys.backfill_table`
@@ -60,6 +61,19 @@ DeadLetters = Mapping[BucketKey, Sequence[int]]
 
 
 @dataclass(frozen=True)
+class LaterChange:
+    """The change of a key that won over the replay of a dead letter. `time_us`: when the replay was refused for it, since 1970."""
+
+    offset: int
+    change_type: str
+    time_us: int
+
+
+Superseded = Mapping[BucketKey, Mapping[int, LaterChange]]
+"""By bucket and offset the former dead letters that a later change of their key supersedes."""
+
+
+@dataclass(frozen=True)
 class TieredRange:
     """The tiered range of one bucket: the lake holds the records `[start, tiered)`."""
 
@@ -87,6 +101,8 @@ class Marker:
     """Records below `tiered` that `CALL sys.skip_record` or a round left out, in order of their offsets. The lake rightly lacks them."""
     dead_letters: DeadLetters = field(default_factory=dict)
     """The records in `skipped` that rounds put aside, because the lake cannot hold them."""
+    superseded: Superseded = field(default_factory=dict)
+    """The records in `skipped` that were dead letters, and that no replay makes rows of. `dead_letters` does not name them."""
     left_out: LeftOut = field(default_factory=dict)
     """Ranges of records below `tiered` that an `accept` left out, because neither the log nor the lake had them any more."""
     archives: frozenset[int] | None = None
@@ -165,6 +181,11 @@ def _to_json(marker: Marker) -> str:
         # A key of its own, because older versions read `skipped` as offsets only.
         "skipped_traces": _grouped((bucket, offset, trace) for bucket, offset, trace in skipped if trace is not None),
         "dead_letters": _grouped((bucket, offset) for bucket, offsets in marker.dead_letters.items() for offset in offsets),
+        "superseded": _grouped(
+            (bucket, offset, change.offset, change.change_type, change.time_us)
+            for bucket, changes in marker.superseded.items()
+            for offset, change in sorted(changes.items())
+        ),
         "left_out": _grouped((bucket, *run) for bucket, runs in marker.left_out.items() for run in runs),
     }
     document |= {key: groups for key, groups in optional.items() if groups}
@@ -201,6 +222,7 @@ def _from_json(text: str, round_id: str) -> Marker:
             proofs={bucket: _proof(*values) for bucket, values in _entries(document.get("proofs", []), _PROOF_LENGTH)},
             skipped=_skipped(document.get("skipped", []), document.get("skipped_traces", [])),
             dead_letters=_dead_letters(document.get("dead_letters", [])),
+            superseded=_superseded(document.get("superseded", [])),
             left_out=_left_out(document.get("left_out", [])),
             archives=frozenset(map(_number, document["archives"])) if "archives" in document else None,
             backfills=tuple(map(Backfill.of_plain, document.get("backfills", []))),
@@ -248,6 +270,13 @@ def _dead_letters(groups: list[tuple[int | None, list[Any]]]) -> DeadLetters:
     return {bucket: tuple(offsets) for bucket, offsets in letters.items()}
 
 
+def _superseded(groups: list[tuple[int | None, list[Any]]]) -> Superseded:
+    superseded: dict[BucketKey, dict[int, LaterChange]] = defaultdict(dict)
+    for bucket, (offset, later, change_type, time_us) in _entries(groups, 4):
+        superseded[bucket][_number(offset)] = LaterChange(_number(later), _text(change_type), _number(time_us))
+    return dict(superseded)
+
+
 def _left_out(groups: list[tuple[int | None, list[Any]]]) -> dict[BucketKey, tuple[Run, ...]]:
     left_out: dict[BucketKey, list[Run]] = defaultdict(list)
     for bucket, (start, stop) in _entries(groups, 2):
@@ -292,6 +321,15 @@ def next_dead_letters(before: DeadLetters, now: DeadLetters, skipped: SkippedRec
     """
     letters = {bucket: {*before.get(bucket, ()), *now.get(bucket, ())} & offsets.keys() for bucket, offsets in skipped.items()}
     return {bucket: tuple(sorted(offsets)) for bucket, offsets in letters.items() if offsets}
+
+
+def next_superseded(before: Iterable[Superseded], skipped: SkippedRecords, letters: DeadLetters) -> dict[BucketKey, dict[int, LaterChange]]:
+    """Returns `Marker.superseded` of a marker with these `skipped` records and dead letters. `before`: those of earlier markers."""
+    after: dict[BucketKey, dict[int, LaterChange]] = defaultdict(dict)
+    for bucket, changes in (entry for superseded in before for entry in superseded.items()):
+        left = skipped.get(bucket, {}).keys() - letters.get(bucket, ())
+        after[bucket] |= {offset: change for offset, change in changes.items() if offset in left}
+    return {bucket: changes for bucket, changes in after.items() if changes}
 
 
 def _proof(since: object, rows: object, checksum: object, chain: object, empty: object) -> BucketProof:

@@ -208,6 +208,7 @@ class DeadLetterStatus(StrEnum):
     """The decision about a dead letter."""
 
     WAITING = "waiting"
+    SUPERSEDED = "superseded"
     DISCARDED = "discarded"
 
 
@@ -221,7 +222,13 @@ class DeadLetterRow:
     partition_name: str | None = column("Name of the record's partition; NULL without partitions.")
     bucket_id: int = column("Bucket of the record.", arrow_type=INT)
     offset: int = column("Offset of the record in the log of its bucket.")
-    status: str = column("waiting; or discarded, if a user decided that the record stays out of the lake.")
+    status: str = column(
+        "waiting; superseded, if a later change of its key won over a replay; or discarded, if a user decided that the record stays out "
+        "of the lake."
+    )
+    superseded_time: datetime | None = column("When a replay saw that the key changed later; NULL unless superseded.")
+    superseding_offset: int | None = column("Offset of the newest later change of the key at that time; NULL unless superseded.")
+    superseding_change_type: str | None = column("Change type of that change: +I, +U or -D; NULL unless superseded.")
     change_type: str | None = column(
         "Change type of the record: +A, +I, -U or +U. NULL, as all columns below, if the lake does not answer."
     )

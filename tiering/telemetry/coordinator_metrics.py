@@ -271,6 +271,7 @@ def _cells(now: Moment) -> dict[Metric, Callable[[TableMetrics], float | None]]:
         metrics.LAKE_FILES: lambda table: table.record.lake.files,
         metrics.FAILURES_IN_A_ROW: lambda table: table.record.consecutive_failures,
         metrics.DEAD_LETTERS: lambda table: sum(map(len, table.record.lake.dead_letters.values())),
+        metrics.SUPERSEDED_DEAD_LETTERS: lambda table: sum(map(len, table.record.lake.superseded.values())),
         metrics.PAUSED: lambda table: table.record.pause is not None,
     }
 

@@ -86,6 +86,11 @@ DEAD_ROW_SHARE = Metric("lakeward_table_dead_row_share", "Share of the lake tabl
 METADATA_BYTES = Metric("lakeward_table_metadata_bytes", "Bytes of the lake table's metadata files.", TABLE)
 FAILURES_IN_A_ROW = Metric("lakeward_table_consecutive_failures", "Failed rounds since the last success.", TABLE)
 DEAD_LETTERS = Metric("lakeward_table_dead_letters", "Records that were put aside, because the lake cannot hold them, and wait.", TABLE)
+SUPERSEDED_DEAD_LETTERS = Metric(
+    "lakeward_table_superseded_dead_letters",
+    "Records that were put aside, and whose key changed later, so that they stay out.",
+    TABLE,
+)
 PAUSED = Metric("lakeward_table_paused", "1 while the table is paused, else 0.", TABLE)
 
 TABLES = Metric("lakeward_tables", "Lake tables by state.", ("status",))

@@ -14,7 +14,7 @@ from sys_tables.console.query import Query, equal, newest_first
 from sys_tables.console.reader import FilledPanel, Heading, Panel, Reader, Row
 from sys_tables.declare.scan import Order
 from tiering.errors import UnknownTable
-from tiering.model.reading.conditions import Condition
+from tiering.model.reading.conditions import Condition, Filter, Operator
 from tiering.model.refused_records import DeadLetterStatus
 from tiering.model.rounds import PART_COLUMNS
 from tiering.model.status import TableStatus
@@ -126,10 +126,10 @@ def panels(here: tuple[Condition, ...]) -> list[Panel]:
 
 
 def _letters_panel(here: tuple[Condition, ...]) -> Panel:
-    """Returns the panel of the records that the lake cannot hold and that wait."""
-    waiting = (*here, equal("status", DeadLetterStatus.WAITING))
-    query = Query("dead_letters", LETTERS, waiting, LETTER_ORDER, HISTORY_ROWS)
-    return Panel("Waiting dead letters", query, "No record waits because the lake cannot hold it.")
+    """Returns the panel of the records that the lake cannot hold: first those that wait, then those whose key changed later."""
+    undecided = (*here, Filter("status", Operator.IN, (DeadLetterStatus.WAITING, DeadLetterStatus.SUPERSEDED)))
+    query = Query("dead_letters", LETTERS, undecided, LETTER_ORDER, HISTORY_ROWS)
+    return Panel("Waiting and superseded dead letters", query, "No record waits because the lake cannot hold it.")
 
 
 ERRORS = ("phase", "error_class", "message", "hint", "retryable", "count", "first_seen", "last_seen", "resolved_at")
@@ -141,8 +141,11 @@ BUCKETS = (
     *("partition_name", "bucket_id", "log_end_offset", "lake_offset", "lag_records", "lag_ms"),
     *("log_only_records", "both_records", "lake_only_records", "stopped_at_offset", "error_message"),
 )
-LETTERS = ("partition_name", "bucket_id", "offset", "change_type", "record_time", "set_aside_time", "column_name", "reason", "record")
-LETTER_ORDER = (Order("partition_name"), Order("bucket_id"), Order("offset"))
+LETTERS = (
+    *("partition_name", "bucket_id", "offset", "status", "change_type", "record_time", "set_aside_time", "column_name", "reason"),
+    *("superseded_time", "superseding_offset", "superseding_change_type", "record"),
+)
+LETTER_ORDER = (Order("status", descending=True), Order("partition_name"), Order("bucket_id"), Order("offset"))
 COMMITS = ("round_id", "state", "prepared_at", "lake_snapshot_id", "acked_at", "records", "files", "offsets")
 LEASES = ("lease_id", "partition_name", "bucket_id", "snapshot_id", "log_offset", "available")
 HEALTH = ("score", "reason", "data_files", "small_files", "delete_files", "snapshots", "lake_schema", "observed_time")

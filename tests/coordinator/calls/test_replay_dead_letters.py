@@ -66,6 +66,12 @@ def statuses(poisoned: Poisoned) -> list[str]:
     return [row.status for row in poisoned.world.coordinator.view().dead_letters()]
 
 
+def superseded(poisoned: Poisoned) -> list[Any]:
+    """The rows of sys.dead_letters over which a later change won, by that change."""
+    rows = [row for row in poisoned.world.coordinator.view().dead_letters() if row.status == "superseded"]
+    return sorted(rows, key=lambda row: (row.superseding_change_type, row.superseding_offset))
+
+
 def events(poisoned: Poisoned, event_type: str) -> list[Any]:
     """The events of a type, as sys.tiering_events shows them."""
     table = default_registry().table("tiering_events")
@@ -305,7 +311,39 @@ def test_a_later_change_of_a_key_wins_over_a_replay(tmp_path: Path, kind: LakeKi
     done = replay(poisoned)
     assert (done.rows_replayed, done.rows_refused) == (3, 0)
     assert poisoned.in_lake() == {0: "later", 1: POISON, 3: POISON, 4: POISON, 5: "first"}
+    rows = superseded(poisoned)
+    assert [(row.superseding_change_type, row.superseded_time) for row in rows] == [
+        (kind, poisoned.world.clock.now()) for kind in ("+U", "+U", "-D")
+    ]
+    assert len({(row.bucket_id, row.superseding_offset) for row in rows}) == 3
+    assert all(row.superseding_offset > row.offset for row in rows)
     tiered(poisoned)
     assert poisoned.in_lake() == {0: "later", 1: POISON, 3: "not tiered yet", 4: POISON, 5: "first"}
-    assert "waiting" not in statuses(poisoned)
+    poisoned.world.restart()
+    assert (superseded(poisoned), len(statuses(poisoned))) == (rows, 3)
+    poisoned.world.by_hand.drop(dead_letter_path(poisoned.table.path))
+    assert [(row.offset, row.status, row.reason) for row in superseded(poisoned)] == [(row.offset, row.status, None) for row in rows]
+    poisoned.world.close()
+
+
+def test_a_superseded_record_waits_again_after_a_rollback_behind_its_replay(
+    tmp_path: Path, kind: LakeKind, refusing: pytest.MonkeyPatch
+) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=True, options=PUT_ASIDE)
+    poisoned.write((1, POISON), (2, POISON))
+    tiered(poisoned)
+    poisoned.write((1, "later"))
+    tiered(poisoned)
+    before = poisoned.world.view(poisoned.table).head
+    assert before is not None
+    refusing.undo()
+    assert (replay(poisoned).rows_superseded, statuses(poisoned)) == (1, ["superseded"])
+    poisoned.world.by_hand.roll_back(poisoned.table.path, before)
+    asyncio.run(poisoned.world.coordinator.control.perform(ReconcileLake(poisoned.table.path, "retier", caller="ann")))
+    poisoned.write((3, "row 3"))
+    tiered(poisoned)
+    assert "superseded" not in statuses(poisoned)
+    assert replay(poisoned).rows_superseded == 1
+    assert poisoned.in_lake() == {1: "later", 2: POISON, 3: "row 3"}
+    assert len(superseded(poisoned)) == 1
     poisoned.world.close()

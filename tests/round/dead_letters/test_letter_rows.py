@@ -59,12 +59,13 @@ class RefusingWriter:
         pass
 
 
-def written(log: Sequence[pa.RecordBatch], *letters: WaitingLetter) -> tuple[set[int], dict[int, str]]:
-    """The superseded offsets, and the reasons of the others."""
-    writer = LetterWriter(Log(log), TABLE, RefusingWriter(), "r1")  # type: ignore[arg-type]
+def written(log: Sequence[pa.RecordBatch], *letters: WaitingLetter) -> tuple[dict[int, tuple[int, str]], dict[int, str]]:
+    """The later changes of superseded offsets, and the reasons of the others."""
+    writer = LetterWriter(Log(log), TABLE, RefusingWriter(), "r1", 5)  # type: ignore[arg-type]
     writer.write(WriterInitContext(TABLE, "u", BUCKET, None, "r1", ""), letters, 10, ())
     refused = {offset: reason for (_, offset), reason in writer.written.refused.items()}
-    return writer.written.superseded.get(BUCKET, set()), refused
+    superseded = writer.written.superseded.get(BUCKET, {})
+    return {offset: (change.offset, change.change_type) for offset, change in superseded.items()}, refused
 
 
 def waiting(row: pa.RecordBatch) -> WaitingLetter:
@@ -74,16 +75,16 @@ def waiting(row: pa.RecordBatch) -> WaitingLetter:
 @pytest.mark.parametrize("kind", [ChangeType.UPDATE_AFTER, ChangeType.DELETE])
 def test_keys_outside_of_the_years_of_python_are_compared(kind: ChangeType) -> None:
     log = [record(3, FAR), record(4, FAR + 1), record(7, FAR, kind)]
-    assert written(log, waiting(log[0]), waiting(log[1])) == ({3}, {4: "it reached the writer"})
+    assert written(log, waiting(log[0]), waiting(log[1])) == ({3: (7, kind.symbol)}, {4: "it reached the writer"})
 
 
 def test_the_former_half_of_an_update_is_no_row_wherever_it_is_read() -> None:
     half = record(3, 5, ChangeType.UPDATE_BEFORE)
-    assert written([half], WaitingLetter(BUCKET, 3)) == ({3}, {})
-    assert written([half], waiting(half)) == ({3}, {})
+    assert written([half], WaitingLetter(BUCKET, 3)) == ({3: (4, "+U")}, {})
+    assert written([half], waiting(half)) == ({3: (4, "+U")}, {})
 
 
 def test_a_value_that_its_present_type_cannot_hold_keeps_its_record_waiting_and_no_other_one() -> None:
     former, present = record(3, 5, quantity="many"), record(4, 6)
     reasons = {3: "converting it to the present columns ends with ArrowInvalid", 4: "it reached the writer"}
-    assert written([former, present], waiting(former), waiting(present)) == (set(), reasons)
+    assert written([former, present], waiting(former), waiting(present)) == ({}, reasons)

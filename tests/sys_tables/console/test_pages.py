@@ -25,6 +25,7 @@ from sys_tables.console.sign_in_pages import Site
 from sys_tables.console.signing_in import SignInCodes
 from sys_tables.console.views.round_page import panels as round_panels
 from sys_tables.console.views.table_page import panels, table_page
+from sys_tables.declare.scan import Order
 from sys_tables.registry import default_registry
 from sys_tables.server.messages import scan_request_from_pb
 from tiering.access.client_access import TOKEN_FILE, ClientAccess
@@ -302,9 +303,10 @@ def test_the_service_is_asked_for_the_rows_of_one_table_in_the_form_by_which_it_
         assert (panel.title, scan.equals("database_name"), scan.equals("table_name")) == (panel.title, "d", "t")
 
 
-def test_the_panel_of_dead_letters_shows_those_that_wait_and_each_action_on_them_has_a_link(signed_in: Browser) -> None:
+def test_the_panel_of_dead_letters_shows_those_that_were_not_discarded_and_each_action_on_them_has_a_link(signed_in: Browser) -> None:
     [panel] = [panel for panel in panels((equal("table_name", "t"),)) if panel.query.table == "dead_letters"]
-    assert "status = 'waiting'" in panel.query.sql()
+    assert "status IN ('waiting', 'superseded')" in panel.query.sql()
+    assert panel.query.order[0] == Order("status", descending=True), "those that wait come first"
     page = signed_in("ana").get("/tables/hr/people").text
     for name in ("replay_dead_letters", "discard_dead_letters"):
         assert f"/actions/{name}?table=hr.people" in page

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from tiering.coordinator.decisions.records import LakeState, TableRecord
 from tiering.lake.dead_letters.settled import SettledLetters
+from tiering.lake.marker import LaterChange
 
 HOUR = timedelta(hours=1)
 MAX_SKIPPED = 20_000
@@ -28,12 +29,17 @@ def remaining_dead_letters(record: TableRecord, now: datetime) -> int | None:
 
 
 def with_marked_records(
-    lake: LakeState, skipped: Mapping[str, Mapping[int, str | None]], letters: Mapping[str, Sequence[int]], now: datetime
+    lake: LakeState,
+    skipped: Mapping[str, Mapping[int, str | None]],
+    letters: Mapping[str, Sequence[int]],
+    superseded: Mapping[str, Mapping[int, LaterChange]],
+    now: datetime,
 ) -> LakeState:
     """Returns the recorded lake with the records that a marker skips, of which `letters` were put aside.
 
-    The dead letters replace those of earlier markers. A former dead letter that the marker does not skip was replayed, or its commit was
-    rolled back: rounds read it again. Records of `CALL sys.skip_record` are recorded already, unless the store was restored.
+    The dead letters and the superseded ones replace those of earlier markers. A former dead letter that the marker does not skip was
+    replayed, or its commit was rolled back: rounds read it again. Records of `CALL sys.skip_record` are recorded already, unless the store
+    was restored.
     """
     for bucket, recorded in lake.dead_letters.items():
         if gone := [offset for offset in recorded if offset not in skipped.get(bucket, ())]:
@@ -44,7 +50,7 @@ def with_marked_records(
         if missing := {offset: trace for offset, trace in certain.items() if offset not in recorded_offsets}:
             lake = lake.with_all_skipped(bucket, missing)
     new = new_letters(lake, letters)
-    lake = replace(lake, dead_letters={bucket: tuple(marked) for bucket, marked in letters.items()})
+    lake = replace(lake, dead_letters={bucket: tuple(marked) for bucket, marked in letters.items()}, superseded=superseded)
     if not new:
         return lake
     if _is_same_hour(lake, now):

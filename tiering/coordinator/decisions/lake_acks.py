@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TypeVar
 
 from tiering.coordinator.decisions import backlog
 from tiering.coordinator.decisions.change import Change, Context
@@ -21,10 +22,11 @@ from tiering.coordinator.decisions.records import (
     from_text,
     to_text,
 )
-from tiering.lake.marker import DeadLetters, Marker, TieredRange
+from tiering.lake.marker import LaterChange, Marker, TieredRange
 from tiering.lake.proof.bucket_proof import BucketProof, Proofs
-from tiering.model.tables import BucketKey, SkippedRecords, TableType
+from tiering.model.tables import BucketKey, TableType
 
+_T = TypeVar("_T")
 CONFIRMED_FOR = timedelta(hours=2)
 """Shortest time for which a successful round confirms the lake table. A healthy table has a round once per freshness."""
 
@@ -66,6 +68,8 @@ class LakeContents:
     """The records that the marker names as left out, with their traces, per bucket."""
     dead_letters: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """The records in `skipped` that rounds put aside, per bucket."""
+    superseded: Mapping[str, Mapping[int, LaterChange]] = field(default_factory=dict)
+    """The records in `skipped` over which a later change of their key won, per bucket."""
     proofs: Proofs = field(default_factory=dict)
     """The marker's proofs of buckets whose ends equal those in `offsets`."""
     traces: Mapping[BucketKey, str] = field(default_factory=dict)
@@ -120,14 +124,9 @@ def recorded_marker(record: TableRecord, cluster_id: str) -> Marker | None:
     )
 
 
-def skipped_by_text(skipped: SkippedRecords) -> dict[str, dict[int, str | None]]:
-    """Returns the skipped records of a marker by the texts of their buckets."""
-    return {str(bucket): dict(records) for bucket, records in skipped.items()}
-
-
-def letters_by_text(letters: DeadLetters) -> dict[str, Sequence[int]]:
-    """Returns the dead letters of a marker by the texts of their buckets."""
-    return {str(bucket): offsets for bucket, offsets in letters.items()}
+def by_text(records: Mapping[BucketKey, _T]) -> dict[str, _T]:
+    """Returns records of a marker, such as the skipped ones, by the texts of their buckets."""
+    return {str(bucket): of_bucket for bucket, of_bucket in records.items()}
 
 
 def archived_records(lake: LakeState, table_uuid: str, living: Collection[int | None]) -> int:
@@ -187,7 +186,8 @@ def record_contents(ctx: Context, record: TableRecord, contents: LakeContents, l
         traces=recorded_traces(contents.traces),
         archived_records=archived_records(lake, contents.table_uuid, {bucket.partition_id for bucket in from_text(contents.offsets)}),
     )
-    change = Change(record).update(lake=with_marked_records(updated_lake, contents.skipped, contents.dead_letters, ctx.now.wall))
+    marked = contents.skipped, contents.dead_letters, contents.superseded
+    change = Change(record).update(lake=with_marked_records(updated_lake, *marked, ctx.now.wall))
     if contents.offsets != lake.offsets:  # an upkeep round brings no rows
         change = change.update(last_tiered_time=ctx.now.wall)
     change = backlog.finish_passed(change, ctx, contents.offsets)

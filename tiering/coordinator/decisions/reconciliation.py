@@ -14,7 +14,7 @@ from tiering.coordinator.decisions.fences import Fence, judge
 from tiering.coordinator.decisions.records import CommitState, LakeCommitRecord, Level, QueuedCall, TableRecord, TextOffsets, Trigger
 from tiering.coordinator.decisions.upkeep.rounds import give_way
 from tiering.lake.dead_letters.settled import SettledLetters
-from tiering.lake.marker import LeftOut
+from tiering.lake.marker import LaterChange, LeftOut
 from tiering.lake.proof.bucket_proof import Proofs
 from tiering.lake.proof.file_footer import runs_text
 from tiering.lake.rules.reconcile import ReconcileAction
@@ -79,6 +79,8 @@ class ReconciledCommit:
     """The records that the marker skips, per bucket (`lake_acks.LakeContents`)."""
     dead_letters: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """The records in `skipped` that rounds put aside, per bucket."""
+    superseded: Mapping[str, Mapping[int, LaterChange]] = field(default_factory=dict)
+    """The records in `skipped` over which a later change of their key won, per bucket."""
 
 
 def check_no_open_grant(record: TableRecord) -> None:
@@ -162,7 +164,7 @@ def reconciled(ctx: Context, record: TableRecord, row: LakeCommitRecord, in_lake
         moved_back={},
         unresolved_epoch=None,  # the tag has moved: no earlier request can land
     )
-    lake = with_marked_records(lake, in_lake.skipped, in_lake.dead_letters, ctx.now.wall)
+    lake = with_marked_records(lake, in_lake.skipped, in_lake.dead_letters, in_lake.superseded, ctx.now.wall)
     settled = replace(row, state=CommitState.RECONCILED, acked_at=ctx.now.wall, reconciled_by=statement)
     settled = replace(settled, lake_snapshot_id=in_lake.snapshot_id, lake_committed_at=ctx.now.wall)
     change = Change(record).update(lake=lake).update_commit(settled)

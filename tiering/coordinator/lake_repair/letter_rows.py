@@ -19,6 +19,7 @@ from tiering.cluster.skipping import reader_without
 from tiering.errors import BucketStopped, LakewardError, LogTruncated, TransientTieringError
 from tiering.lake.base import Committable, LakeTieringFactory, WriteResult, WriterInitContext
 from tiering.lake.dead_letters.letter import row_of
+from tiering.lake.marker import LaterChange
 from tiering.lake.proof.file_footer import merged
 from tiering.model.refused_records import ADDED_COLUMNS, may_come_from_a_value, reason_of
 from tiering.model.schema.field_ids import has_field_ids, with_field_ids, without_field_ids
@@ -28,6 +29,8 @@ from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, BucketKey, C
 
 Key = tuple[Any, ...]
 """The values of the key columns of a row."""
+Change = tuple[int, ChangeType]
+"""The offset of a change, and its type."""
 LOG_CUT = "the log no longer has all records behind this one, so nothing shows whether its key changed later"
 NOT_IN_LOG = "the dead-letter table does not have the record itself, and the log cannot give it"
 
@@ -47,18 +50,19 @@ class WrittenLetters:
 
     results: list[WriteResult] = field(default_factory=list)
     replayed: dict[BucketKey, set[int]] = field(default_factory=dict)
-    superseded: dict[BucketKey, set[int]] = field(default_factory=dict)
+    superseded: dict[BucketKey, dict[int, LaterChange]] = field(default_factory=dict)
     refused: dict[tuple[BucketKey, int], str] = field(default_factory=dict)
 
 
 class LetterWriter:
     """Writes the rows of one bucket's letters at a time."""
 
-    def __init__(self, cluster: SplitSource, table: TableInfo, factory: LakeTieringFactory, round_id: str) -> None:
+    def __init__(self, cluster: SplitSource, table: TableInfo, factory: LakeTieringFactory, round_id: str, time_us: int) -> None:
         self._cluster = cluster
         self._table = table
         self._factory = factory
         self._round_id = round_id
+        self._time_us = time_us
         self.written = WrittenLetters()
 
     def write(self, context: WriterInitContext, letters: Sequence[WaitingLetter], tiered: int, unreadable: Collection[int]) -> None:
@@ -90,11 +94,15 @@ class LetterWriter:
             if row is None:
                 self.written.refused[bucket, letter.offset] = NOT_IN_LOG
             elif _is_update_before(row):  # the change is its +U
-                self.written.superseded.setdefault(bucket, set()).add(letter.offset)
+                self._supersede(bucket, {letter.offset: (letter.offset + 1, ChangeType.UPDATE_AFTER)})
             elif not letter.raw:
                 yield letter.offset, row
             elif (converted := self._converted(row, letter)) is not None:
                 yield letter.offset, converted
+
+    def _supersede(self, bucket: BucketKey, later: Mapping[int, Change]) -> None:
+        changes = {offset: LaterChange(change[0], change[1].symbol, self._time_us) for offset, change in later.items()}
+        self.written.superseded.setdefault(bucket, {}).update(changes)
 
     def _converted(self, row: pa.RecordBatch, letter: WaitingLetter) -> pa.RecordBatch | None:
         """Returns the record with the present columns; None if it is refused, because one of its values cannot be converted."""
@@ -126,7 +134,7 @@ class LetterWriter:
         """Returns the rows whose key did not change later, up to the tiered end."""
         keys = {offset: _keys_of(row, self._table)[0] for offset, row in rows.items()}
         split = TieringLogSplit(self._table.path, context.bucket, context.partition_name, min(rows) + 1, tiered, None)
-        newest = dict[Key, int]()
+        newest = dict[Key, Change]()
         try:
             if split.starting_offset < split.stopping_offset:
                 for batch in reader_without(lambda part: self._cluster.reader(self._table, part), split, unreadable).read():
@@ -134,8 +142,9 @@ class LetterWriter:
         except LogTruncated:
             self.written.refused.update({(context.bucket, offset): LOG_CUT for offset in rows})
             return {}
-        if late := {offset for offset, key in keys.items() if newest.get(key, offset) > offset}:
-            self.written.superseded.setdefault(context.bucket, set()).update(late)
+        late = {offset: newest[key] for offset, key in keys.items() if key in newest and newest[key][0] > offset}
+        if late:
+            self._supersede(context.bucket, late)
         return {offset: row for offset, row in rows.items() if offset not in late}
 
     def _result(self, context: WriterInitContext, rows: Mapping[int, pa.RecordBatch]) -> WriteResult | None:
@@ -209,10 +218,10 @@ def _comparable(column: pa.Array[Any]) -> pa.Array[Any]:
     return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
-def _changes_of(batch: pa.RecordBatch, table: TableInfo, keys: Collection[Key]) -> dict[Key, int]:
-    """Returns the offset of the last change of each of `keys` in a batch. A `-U` counts no more than its `+U`."""
+def _changes_of(batch: pa.RecordBatch, table: TableInfo, keys: Collection[Key]) -> dict[Key, Change]:
+    """Returns the last change of each of `keys` in a batch. A `-U` counts no more than its `+U`."""
     first = _comparable(batch.column(table.primary_key[0]))
     rows = batch.filter(pc.is_in(first, value_set=pa.array([key[0] for key in keys], first.type)))
     kinds, offsets = rows.column(CHANGE_TYPE_COLUMN).to_numpy(), rows.column(OFFSET_COLUMN).to_numpy().tolist()
     changes = zip(_keys_of(rows, table), offsets, kinds, strict=True)
-    return {key: offset for key, offset, kind in changes if key in keys and kind != ChangeType.UPDATE_BEFORE}
+    return {key: (offset, ChangeType(kind)) for key, offset, kind in changes if key in keys and kind != ChangeType.UPDATE_BEFORE}

@@ -25,6 +25,7 @@ from tiering.coordinator.lake_repair.backfill_condition import ConditionArgument
 from tiering.coordinator.lake_repair.decision import Decision, Inspection, LetterFiles
 from tiering.coordinator.lake_repair.letter_rows import LetterWriter, WaitingLetter
 from tiering.coordinator.lake_repair.reconciler import Reconciler
+from tiering.instants import to_microseconds
 from tiering.lake.base import Lake, LakeView, WriteResult, WriterInitContext
 from tiering.lake.dead_letters.settled import Letters, SettledLetters, settled_between
 from tiering.lake.dead_letters.table import SCHEMA, dead_letter_info, read_letters
@@ -182,9 +183,10 @@ class LetterSettler:
     ) -> ResultT:
         view = inspection.view
         with self._parts.table_records.changing():
-            round_id = self._parts.table_records.context(request.caller).new_round_id
+            ctx = self._parts.table_records.context(request.caller)
+            round_id = ctx.new_round_id
         if isinstance(request, ReplayDeadLetters):
-            work = self._written(inspection, letters, round_id)
+            work = self._written(inspection, letters, round_id, to_microseconds(ctx.now.wall))
         else:
             work = _Work(SettledLetters(left_out=_by_bucket(letters)))
         if view is None or not _count(work.settled.replayed) + _count(work.settled.left_out):
@@ -206,7 +208,7 @@ class LetterSettler:
             work.abort()  # deletes nothing once a request was sent
             raise
 
-    def _written(self, inspection: Inspection, letters: list[WaitingLetter], round_id: str) -> _Work:
+    def _written(self, inspection: Inspection, letters: list[WaitingLetter], round_id: str, time_us: int) -> _Work:
         """Writes the rows of the letters, on the files that the lake table has now. After an error no file is left."""
         view, marker = inspection.view, inspection.marker
         if view is None or marker is None:
@@ -218,7 +220,7 @@ class LetterSettler:
         places = inspection.situation.places
         names = {bucket: places[bucket][0] for bucket in by_bucket if bucket in places}
         bases = lake.bucket_files(info, view, names) if info.table_type is TableType.PRIMARY_KEY else {}
-        writer = LetterWriter(self._parts.cluster, info, lake.tiering_factory(info), round_id)
+        writer = LetterWriter(self._parts.cluster, info, lake.tiering_factory(info), round_id, time_us)
         try:
             for bucket, name in names.items():
                 context = WriterInitContext(info, view.table_uuid, bucket, name, round_id, "", bases.get(bucket, b""))
@@ -228,7 +230,7 @@ class LetterSettler:
             writer.abort()
             raise
         written = writer.written
-        settled = SettledLetters(written.replayed, written.superseded)
+        settled = SettledLetters(written.replayed, written.superseded, written.superseded)
         return _Work(settled, tuple(written.results), tuple(written.refused.values()), writer.abort)
 
     def _lake(self, inspection: Inspection) -> Lake:

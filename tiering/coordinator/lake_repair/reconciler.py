@@ -30,7 +30,7 @@ from tiering.lake.base import Committable, Lake, LakeView, WriteResult
 from tiering.lake.dead_letters.settled import settled_marker
 from tiering.lake.log_starts import NO_STARTS
 from tiering.lake.maintenance import DriftCheck, LakeSurvey, Removal, RowRemoval
-from tiering.lake.marker import Marker, next_dead_letters, next_left_out, next_skipped
+from tiering.lake.marker import Marker, next_dead_letters, next_left_out, next_skipped, next_superseded
 from tiering.lake.rules.base_check import check_base, tiered_offsets
 from tiering.lake.rules.empty_ranges import skipped_below_head
 from tiering.lake.rules.hints import is_empty, keeping_table_hint, new_table_hint, reconcile_call
@@ -329,6 +329,7 @@ class Reconciler:
         letters = expected.dead_letters
         for marker in (head, view.marker):
             letters = next_dead_letters(letters, {} if marker is None else marker.dead_letters, skipped)
+        superseded = (marker.superseded for marker in (head, view.marker) if marker is not None)
         return Marker(
             expected.cluster_id,
             inspection.info.table_id,
@@ -340,6 +341,7 @@ class Reconciler:
             proofs=self.decider.proofs(inspection, decision, claimed.round_id),
             skipped=skipped,
             dead_letters=letters,
+            superseded=next_superseded(superseded, skipped, letters),
             left_out=next_left_out({} if view.marker is None else view.marker.left_out, ranges, decision.left_out),
             archives=self.decider.archives(inspection, ranges),
             backfills=backfills,
@@ -460,7 +462,7 @@ class Reconciler:
         # Only our own commit counts as passed. The next base check judges later commits and a rollback.
         head, marker = view.identity_of(view.tiered), view.marker
         living = {bucket.partition_id for bucket in inspection.situation.places}
-        skipped = lake_acks.skipped_by_text(marker.skipped), lake_acks.letters_by_text(marker.dead_letters)
+        skipped = lake_acks.by_text(marker.skipped), lake_acks.by_text(marker.dead_letters), lake_acks.by_text(marker.superseded)
         return ReconciledCommit(
             *(view.tiered, head, view.table_uuid, marker.round_id, ends, starts, marker.proofs, marker.traces, living), *skipped
         )

@@ -8,7 +8,9 @@ from typing import Any
 import structlog
 
 from tiering.coordinator.decisions.records import TableRecord
+from tiering.instants import from_microseconds
 from tiering.lake.dead_letters.table import read_letters
+from tiering.lake.marker import LaterChange
 from tiering.model.refused_records import DeadLetterRow, DeadLetterStatus
 from tiering.model.tables import BucketKey
 from tiering.union_read.plan import LakeOpener
@@ -31,18 +33,29 @@ def dead_letter_rows(record: TableRecord, open_lake: LakeOpener | None) -> Itera
     rows = {} if open_lake is None else _rows(record, open_lake)
     for bucket in sorted(map(BucketKey.parse, {*lake.skipped, *lake.dead_letters}), key=BucketKey.sort_key):
         waiting = set(lake.dead_letters.get(str(bucket), ()))
+        superseded = lake.superseded.get(str(bucket), {})
         for offset in sorted(waiting.union(lake.skipped.get(str(bucket), ()))):
             row = rows.get((bucket, offset, lake.skipped_traces.get(str(bucket), {}).get(offset)), {})
-            if row or offset in waiting:
+            later = superseded.get(offset)
+            if row or later is not None or offset in waiting:
                 yield DeadLetterRow(
                     database_name=record.database_name,
                     table_name=record.table_name,
                     partition_id=bucket.partition_id,
                     bucket_id=bucket.bucket_id,
                     offset=offset,
-                    status=DeadLetterStatus.WAITING if offset in waiting else DeadLetterStatus.DISCARDED,
+                    status=_status(offset in waiting, later),
+                    superseded_time=None if later is None else from_microseconds(later.time_us),
+                    superseding_offset=None if later is None else later.offset,
+                    superseding_change_type=None if later is None else later.change_type,
                     **{name: row.get(name) for name in _FROM_LAKE},
                 )
+
+
+def _status(is_waiting: bool, later: LaterChange | None) -> DeadLetterStatus:
+    if is_waiting:
+        return DeadLetterStatus.WAITING
+    return DeadLetterStatus.DISCARDED if later is None else DeadLetterStatus.SUPERSEDED
 
 
 def _rows(record: TableRecord, open_lake: LakeOpener) -> Mapping[tuple[BucketKey, int, str | None], Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tiering.lake.base import WriteResult
-from tiering.lake.marker import DeadLetters, Marker
+from tiering.lake.marker import DeadLetters, Marker, Superseded, next_superseded
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.model.tables import BucketKey
 
@@ -18,11 +18,13 @@ Letters = Mapping[BucketKey, Collection[int]]
 class SettledLetters:
     """Dead letters that one commit settles. None of them waits afterwards.
 
-    `replayed`: their records are rows from now on. `left_out`: their records stay out of the lake.
+    `replayed`: their records are rows from now on. `left_out`: their records stay out of the lake. `superseded`: the later changes of the
+    keys of those in `left_out` that no user discarded.
     """
 
     replayed: Letters = field(default_factory=dict)
     left_out: Letters = field(default_factory=dict)
+    superseded: Superseded = field(default_factory=dict)
 
 
 def settled_marker(base: Marker, settled: SettledLetters, results: Sequence[WriteResult], round_id: str) -> Marker:
@@ -34,10 +36,12 @@ def settled_marker(base: Marker, settled: SettledLetters, results: Sequence[Writ
         bucket: {offset: trace for offset, trace in records.items() if offset not in settled.replayed.get(bucket, ())}
         for bucket, records in base.skipped.items()
     }
+    waiting = _waiting_after(base.dead_letters, settled)
     return replace(
         base,
         skipped={bucket: records for bucket, records in skipped.items() if records},
-        dead_letters=_waiting_after(base.dead_letters, settled),
+        dead_letters=waiting,
+        superseded=next_superseded((base.superseded, settled.superseded), skipped, waiting),
         proofs=advanced(base.proofs, base.buckets, base.buckets, results, round_id),
     )
 

@@ -18,7 +18,7 @@ from tiering.errors import (
 )
 from tiering.lake.base import Committable, FileRewrite, WriteResult
 from tiering.lake.dead_letters.letter import dead_letters_of, with_letters
-from tiering.lake.marker import Marker, TieredRange, next_dead_letters, next_left_out, next_skipped
+from tiering.lake.marker import Marker, TieredRange, next_dead_letters, next_left_out, next_skipped, next_superseded
 from tiering.lake.proof.bucket_proof import advanced
 from tiering.lake.rules.archived_rows import next_archives
 from tiering.lake.rules.base_check import Base, CommitOutcome, check_same_base, resolve_commit, tiered_offsets
@@ -78,6 +78,7 @@ def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapp
     """Returns the marker of a round that reaches `buckets`."""
     base, round_id = base_of(state), state.assignment.round_id
     skipped = _skipped(state, prefix, buckets)
+    letters = next_dead_letters({} if base.marker is None else base.marker.dead_letters, dead_letters_of(prefix.kept), skipped)
     return Marker(
         cluster_id=state.cluster_id,
         table_id=state.assignment.table_id,
@@ -88,7 +89,8 @@ def _marker_of(state: Round, event: act.SplitsRun, prefix: Prefix, buckets: Mapp
         buckets=buckets,
         traces=kept_traces(buckets, state.traces),
         skipped=skipped,
-        dead_letters=next_dead_letters({} if base.marker is None else base.marker.dead_letters, dead_letters_of(prefix.kept), skipped),
+        dead_letters=letters,
+        superseded={} if base.marker is None else next_superseded([base.marker.superseded], skipped, letters),
         left_out=next_left_out({} if base.marker is None else base.marker.left_out, buckets),
         backfills=() if base.marker is None else base.marker.backfills,
         archives=next_archives(table_of(state), base.marker, base.ranges, event.work.occupied, buckets),

@@ -12,6 +12,7 @@ from tiering.coordinator.decisions.records.errors import ErrorInfo, ErrorRecord
 from tiering.coordinator.decisions.records.history import LakeCommitRecord, RoundRecord, Trigger
 from tiering.coordinator.decisions.records.text_offsets import TextOffsets, from_text
 from tiering.coordinator.decisions.records.upkeep import UpkeepRecord
+from tiering.lake.marker import LaterChange
 from tiering.model.assignments import AssignmentRef
 from tiering.model.rounds import RecordedLakeSnapshot
 from tiering.model.splits import BacklogStart
@@ -63,6 +64,8 @@ class LakeState:
     """The cluster's trace of each record in `skipped`, per bucket and offset. Older versions recorded none."""
     dead_letters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The sorted offsets of those records in `skipped` that rounds put aside, per bucket (`lake.dead_letters`)."""
+    superseded: Mapping[str, Mapping[int, LaterChange]] = field(default_factory=dict)
+    """The later changes that won over former dead letters in `skipped`, per bucket and offset (`Marker.superseded`)."""
     dead_letters_since: datetime | None = None
     """Time at which the hour began in which the newest records were put aside."""
     dead_letters_in_hour: int = 0
