@@ -28,4 +28,4 @@ class SetFreshness(Mutation[SetFreshnessResult]):
     requirement = OPERATE_TABLE
     pool = Pool.REPAIR
     path: TablePath = parameter("The table: db.t or cat.db.t.", name="table")
-    freshness: str = parameter("How old the lake copy may be: '30 s', '5 min', 'PT1H'.")
+    freshness: str = parameter("How old the lake copy may be, such as 30 s, 5 min or PT1H.")

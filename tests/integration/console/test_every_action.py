@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from zipfile import ZipFile
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -83,6 +84,13 @@ def outcome(page: Page) -> str:
     return f"{heading}: {problem.inner_text().partition(':')[0]}" if problem.count() else heading
 
 
+def assert_the_archive_can_be_saved(page: Page) -> None:
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Save the archive").click()
+    with ZipFile(download.value.path()) as archive:
+        assert (download.value.suggested_filename, "verify.py" in archive.namelist()) == (f"proof-{ORDERS}.zip", True)
+
+
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda procedure: procedure.name)
 def test_a_procedure_is_performed_by_clicks(page: Page, procedure: Procedure) -> None:
     changes = any(parameter.name == "dry_run" for parameter in procedure.parameters)
@@ -94,6 +102,8 @@ def test_a_procedure_is_performed_by_clicks(page: Page, procedure: Procedure) ->
         assert outcome(page) == f"It was refused: {REFUSED[procedure.name]}"
         return
     assert outcome(page) == ("This is what would change" if changes else "Result")
+    if procedure.name == "prove_table":
+        assert_the_archive_can_be_saved(page)
     if not changes:
         return
     page.get_by_role("button", name="Make this change").click()

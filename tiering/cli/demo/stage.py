@@ -133,7 +133,7 @@ class Stage:
     def sql(self, statement: str, vertical: bool = False) -> None:
         """Prints a statement, runs it in Spark, and prints its result."""
         self.console.print(f"[green]{CATALOG}>[/] {statement}", highlight=False)
-        self.spark.sql(statement).show(truncate=False, vertical=vertical)
+        self.spark.sql(statement).show(n=100, truncate=False, vertical=vertical)
 
     def fresh(self, statement: str) -> None:
         """Prints a statement, runs it in DuckDB with the service, and prints its result. It reads rows up to now."""
