@@ -36,12 +36,11 @@ def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[Resolv
     Raises StatementFailed for what a table cannot have offline (a snapshot, a sample).
     """
     tree = tree.copy()
-    with_names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     hides = mentions_hidden(tree)
     tables: list[ResolvedTable] = []
     for table in list(tree.find_all(exp.Table)):
         parts = _parts(table)
-        if parts is None or (len(parts) == 1 and parts[0].lower() in with_names):
+        if parts is None or (len(parts) == 1 and _is_name_of_a_with(table, parts[0].lower())):
             continue
         _check(table)
         resolved = resolve(parts)
@@ -54,6 +53,26 @@ def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[Resolv
         for select in list(tree.find_all(exp.Select)):
             _leave_hidden_out(select)
     return tree, tables
+
+
+def _is_name_of_a_with(table: exp.Table, name: str) -> bool:
+    """Whether the name means a CTE in whose scope the table stands: of a query around it, or an earlier one of the same WITH.
+
+    Outside of that scope the name is a table. DuckDB would resolve it to a view of its own catalog, such as `pg_tables`.
+    """
+    node: exp.Expr = table
+    while (parent := node.parent) is not None:
+        clause = parent.args.get("with_")
+        if isinstance(parent, exp.With):
+            visible = parent.expressions[: [cte is node for cte in parent.expressions].index(True)]
+            if parent.recursive and isinstance(node.this, exp.SetOperation):
+                visible = [*visible, node]
+        else:
+            visible = clause.expressions if clause is not None and clause is not node else []
+        if any(cte.alias.lower() == name for cte in visible):
+            return True
+        node = parent
+    return False
 
 
 def duckdb_sql(tree: exp.Query) -> str:

@@ -26,6 +26,7 @@ from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable
 from sys_tables.offline.answers import Answer
 from sys_tables.offline.engine import OfflineEngine, OfflineSource
+from sys_tables.offline.parsing import UseStatement
 from sys_tables.query.reading import StatementView
 from sys_tables.registry import default_registry
 from tiering.errors import LakewardError, StatementFailed, UnknownDatabase
@@ -119,6 +120,7 @@ def answered(text: str, rows: ConsoleRows, max_rows: int) -> Answer:
     engine = OfflineEngine(
         source, default_registry(), MEMORY_LIMIT, max_rows=max_rows, settings=SETTINGS, refused_functions=refused_functions()
     )
+    engine.execute_parsed(UseStatement((SYSTEM_DATABASE,)))
     answer = engine.execute_parsed(statement)
     return Answer(answer.columns, answer.rows[:max_rows])
 

@@ -13,7 +13,7 @@ from tiering.model.names import CATALOG, SYSTEM_DATABASE
 MAX_CHARACTERS = 8_000
 """Longest statement. The statement is part of the page's address."""
 _READS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "SHOW", "DESCRIBE", "DESC"})
-_HINTS = {"CALL": "Use the page of actions.", "USE": f"Write the names of tables as {SYSTEM_DATABASE}.name."}
+_HINTS = {"CALL": "Use the page of actions.", "USE": f"A name without a database is a table of {SYSTEM_DATABASE}."}
 _ANSWERED = f"This page runs SELECT, SHOW and DESCRIBE on tables of {SYSTEM_DATABASE}."
 
 
@@ -32,8 +32,6 @@ def checked(text: str) -> Statement:
             _check_tables(tree)
         case Describe(name=name):
             _check_name(name)
-        case Show(kind="TABLES", inside=()):
-            raise StatementFailed("SHOW TABLES needs a database", hint=f"SHOW TABLES IN {SYSTEM_DATABASE}")
         case Show():
             pass
         case _:
@@ -48,17 +46,16 @@ def too_long(text: str) -> StatementFailed:
 
 
 def _check_tables(tree: exp.Query) -> None:
-    names = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         if not all(isinstance(part, exp.Identifier) for part in table.parts):
             continue  # a function: the parser of DuckDB, which lists them, refuses those that read anything
-        parts = [part.name for part in table.parts]
-        if len(parts) != 1 or parts[0].lower() not in names:
-            _check_name(parts)
+        _check_name([part.name for part in table.parts])
 
 
 def _check_name(parts: Sequence[str]) -> None:
     match [part.lower() for part in parts]:
+        case [_]:
+            return  # a table of `sys`, which the page uses, or the name of a WITH
         case [database, _] if database == SYSTEM_DATABASE:
             return
         case [catalog, database, _] if (catalog, database) == (CATALOG, SYSTEM_DATABASE):
@@ -66,5 +63,5 @@ def _check_name(parts: Sequence[str]) -> None:
     shown = ".".join(parts)[:200]
     raise StatementFailed(
         f"{shown} is refused: only tables of {SYSTEM_DATABASE} are read here",
-        hint=f"Write {SYSTEM_DATABASE}.name, such as {SYSTEM_DATABASE}.lake_tiering_status. SHOW TABLES IN {SYSTEM_DATABASE} lists them.",
+        hint=f"Write {SYSTEM_DATABASE}.name, such as {SYSTEM_DATABASE}.lake_tiering_status. SHOW TABLES lists them.",
     )

@@ -122,7 +122,7 @@ VIEWS = (
             ListPart(
                 "Events",
                 "tiering_events",
-                ("occurred_at", "level", "event_type", "database_name", "table_name", "round_id", "principal", "message"),
+                ("occurred_at", "level", "event_type", "database_name", "table_name", "message", "round_id", "principal"),
                 "Nothing has happened yet. Events of a table come with its first round.",
                 (
                     _TABLE,

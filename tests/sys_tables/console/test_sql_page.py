@@ -97,18 +97,12 @@ REFUSED = [
     "SELECT * FROM fluss.hr.people",
     "SELECT * FROM lake.hr.people",
     "SELECT * FROM fluss.hr.`people$lake`",
-    "SELECT * FROM people",
     "SELECT * FROM sys.options, hr.people",
     "SELECT * FROM sys.options WHERE EXISTS (SELECT 1 FROM hr.people)",
     "WITH sys AS (SELECT 1) SELECT * FROM other.sys",
     "SELECT * FROM information_schema.tables",
     "SELECT * FROM main.sqlite_master",
-    "SELECT * FROM duckdb_secrets",
-    "SELECT * FROM '/etc/passwd'",
-    "SELECT * FROM `/etc/passwd`",
-    'SELECT * FROM "https://example.org/x.csv"',
     "DESCRIBE hr.people",
-    "SHOW TABLES",
     "SHOW TABLES IN hr",
     "SHOW CREATE TABLE sys.options",
 ]
@@ -202,6 +196,32 @@ def test_show_and_describe_list_sys_alone(runner: StatementRunner) -> None:
     assert "status" in [row[0] for row in runner.run("DESCRIBE sys.lake_tiering_status").rows]
     with pytest.raises(StatementFailed):
         runner.run("SHOW TABLES IN hr")
+
+
+def test_a_name_without_a_database_is_a_table_of_sys(runner: StatementRunner) -> None:
+    assert runner.run("SHOW TABLES").rows == runner.run("SHOW TABLES IN sys").rows
+    assert runner.run("DESCRIBE options").rows == runner.run("DESCRIBE sys.options").rows
+    answer = runner.run("WITH some AS (SELECT * FROM lake_tiering_status) SELECT table_name FROM some")
+    assert answer.rows == runner.run("SELECT table_name FROM sys.lake_tiering_status").rows != []
+
+
+OTHER_NAMES = [
+    "people",
+    "duckdb_secrets",
+    "sqlite_master",
+    "pg_tables",
+    "`/etc/passwd`",
+    "`/etc/passwd.csv`",
+    '"https://example.org/x.csv"',
+]
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_a_name_without_a_database_is_nothing_else(runner: StatementRunner, name: str) -> None:
+    within = f"SELECT * FROM {name} WHERE EXISTS (WITH {name} AS (SELECT 1) SELECT 1)"
+    for statement in (f"SELECT * FROM {name}", f"DESCRIBE {name}", within):
+        with pytest.raises(LakewardError):
+            runner.run(statement)
 
 
 def test_only_the_needed_rows_and_columns_are_read() -> None:

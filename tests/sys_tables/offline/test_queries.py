@@ -269,6 +269,10 @@ def test_the_first_statements_of_a_person_work(own: Opened) -> None:
     assert own.rows("SHOW TABLES") == [("sales", "orders", False)]
     assert own.rows("SELECT count(*) FROM orders") == [(20,)]
     assert own.rows("WITH orders AS (SELECT 1 AS one) SELECT * FROM orders") == [(1,)]
+    assert own.rows("WITH orders AS (SELECT id FROM orders LIMIT 3) SELECT count(*) FROM orders") == [(3,)]
+    assert own.rows("SELECT count(*) FROM orders WHERE EXISTS (WITH orders AS (SELECT 1) SELECT * FROM orders)") == [(20,)]
+    numbers = "WITH RECURSIVE orders AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM orders WHERE n < 3), b AS (SELECT * FROM orders)"
+    assert own.rows(f"{numbers} SELECT count(*) FROM b") == [(3,)]
     assert own.rows("DESCRIBE orders")[0][0] == "id"
     assert own.rows("CALL sys.validate_table('orders')")
     assert own.rows("USE fluss.sys") == []
