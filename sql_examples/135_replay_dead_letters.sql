@@ -5,6 +5,6 @@
 CALL fluss.sys.replay_dead_letters('demo.flights', 'bucket_id = 0', dry_run => true);
 
 -- Expected:
--- | table | outcome | round_id | lake_snapshot_id | rows_replayed | rows_superseded | rows_refused | refusal |
--- | --- | --- | --- | --- | --- | --- | --- | --- |
--- | demo.flights | nothing_to_replay | NULL | NULL | 0 | 0 | 0 | NULL |
+-- | table | outcome | round_id | lake_snapshot_id | rows_replayed | rows_superseded | rows_refused | refusal | refusals |
+-- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+-- | demo.flights | nothing_to_replay | NULL | NULL | 0 | 0 | 0 | NULL | * |

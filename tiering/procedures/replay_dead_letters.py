@@ -26,6 +26,7 @@ class ReplayDeadLettersResult:
     rows_superseded: int = column("Number of records of a primary-key table whose key changed later. They stay out, and no longer wait.")
     rows_refused: int = column("Number of records that the lake still cannot hold. They keep waiting.")
     refusal: str | None = column("Why the first of these is refused, without its values.")
+    refusals: tuple[str, ...] = column("Why each of these is refused: a text for each bucket and reason, with the offsets.", default=())
 
 
 @dataclass(frozen=True)

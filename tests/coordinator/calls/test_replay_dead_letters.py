@@ -20,9 +20,11 @@ from support.worlds.validated import check, faults
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.registry import default_registry
 from tiering import crash_points, errors
+from tiering.coordinator.lake_repair.letter_rows import LOG_CUT
 from tiering.coordinator.memory.idempotency import IdempotentOperations
 from tiering.lake.dead_letters.table import dead_letter_path
 from tiering.model.schema.changes import AddColumn
+from tiering.model.tables import BucketKey
 from tiering.procedures.discard_dead_letters import DiscardDeadLetters, DiscardDeadLettersResult
 from tiering.procedures.reconcile_lake import ReconcileLake
 from tiering.procedures.replay_dead_letters import ReplayDeadLetters, ReplayDeadLettersResult
@@ -88,6 +90,7 @@ def test_a_replayed_record_is_a_row_once_and_later_rounds_go_on(poisoned: Poison
     refused = replay(poisoned)
     assert (refused.outcome, refused.rows_replayed, refused.rows_refused) == ("nothing_to_replay", 0, 2)
     assert refused.refusal == "its column 'text' is poison"
+    assert [reason.endswith(": its column 'text' is poison") for reason in refused.refusals] == [True] * len(refused.refusals) != []
     refusing.undo()
     assert replay(poisoned, dry_run=True).outcome == "would_replay"
     assert poisoned.in_lake() == ROWS
@@ -346,4 +349,28 @@ def test_a_superseded_record_waits_again_after_a_rollback_behind_its_replay(
     assert replay(poisoned).rows_superseded == 1
     assert poisoned.in_lake() == {1: "later", 2: POISON, 3: "row 3"}
     assert len(superseded(poisoned)) == 1
+    poisoned.world.close()
+
+
+@pytest.mark.parametrize("kind", LAKE_KINDS[1::2], ids=lambda kind: kind.name)
+def test_a_cut_log_refuses_only_the_records_whose_later_changes_it_may_have_had(
+    tmp_path: Path, kind: LakeKind, refusing: pytest.MonkeyPatch
+) -> None:
+    poisoned = Poisoned(tmp_path, kind, has_key=True, buckets=1, options={**PUT_ASIDE, "table.log.ttl": "60 s"})
+    poisoned.write((1, POISON), (2, POISON))
+    tiered(poisoned)
+    storage, bucket = poisoned.world.storage, BucketKey(None, 0)
+    for _ in range(2):  # retention keeps the log behind the newest but one
+        storage.take_kv_snapshots(poisoned.table.path)
+    poisoned.world.clock.advance(61)
+    storage.maintenance.run()
+    assert storage.offsets(poisoned.table)[bucket].log_start == 2
+    poisoned.write((2, "later"), (3, POISON))
+    tiered(poisoned)
+    refusing.undo()
+    done = replay(poisoned)
+    assert (done.rows_replayed, done.rows_superseded, done.rows_refused) == (1, 1, 1)
+    assert done.refusals == (f"bucket 0 of {poisoned.table.path}, offset 0: {LOG_CUT}",)
+    assert poisoned.in_lake() == {2: "later", 3: POISON}
+    assert statuses(poisoned) == ["waiting", "superseded"]
     poisoned.world.close()

@@ -6,6 +6,7 @@ later change has been tiered, or will be. Only the log tells that, also of keys 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,17 +22,17 @@ from tiering.lake.base import Committable, LakeTieringFactory, WriteResult, Writ
 from tiering.lake.dead_letters.letter import row_of
 from tiering.lake.marker import LaterChange
 from tiering.lake.proof.file_footer import merged
-from tiering.model.refused_records import ADDED_COLUMNS, may_come_from_a_value, reason_of
+from tiering.model.refused_records import ADDED_COLUMNS, may_come_from_a_value, place_of, reason_of
 from tiering.model.schema.field_ids import has_field_ids, with_field_ids, without_field_ids
 from tiering.model.schema.row_conversion import converted_rows
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, BucketKey, ChangeType, TableInfo, TableType
+from tiering.model.tables import CHANGE_TYPE_COLUMN, OFFSET_COLUMN, BucketKey, ChangeType, TableInfo, TablePath, TableType
 
 Key = tuple[Any, ...]
 """The values of the key columns of a row."""
 Change = tuple[int, ChangeType]
 """The offset of a change, and its type."""
-LOG_CUT = "the log no longer has all records behind this one, so nothing shows whether its key changed later"
+LOG_CUT = "the log no longer has all records behind it, so nothing shows whether its key changed later"
 NOT_IN_LOG = "the dead-letter table does not have the record itself, and the log cannot give it"
 
 
@@ -52,6 +53,15 @@ class WrittenLetters:
     replayed: dict[BucketKey, set[int]] = field(default_factory=dict)
     superseded: dict[BucketKey, dict[int, LaterChange]] = field(default_factory=dict)
     refused: dict[tuple[BucketKey, int], str] = field(default_factory=dict)
+
+    def refusals(self, path: TablePath, names: Mapping[BucketKey, str | None]) -> tuple[str, ...]:
+        """Returns a text for each bucket and reason, with the offsets of the refused letters. `names`: the buckets' partitions."""
+        offsets: defaultdict[tuple[BucketKey, str], list[int]] = defaultdict(list)
+        for (bucket, offset), reason in sorted(self.refused.items(), key=lambda entry: (entry[0][0].sort_key(), entry[0][1])):
+            offsets[bucket, reason].append(offset)
+        return tuple(
+            f"{place_of(path, bucket, names[bucket])}, {_offsets_text(refused)}: {reason}" for (bucket, reason), refused in offsets.items()
+        )
 
 
 class LetterWriter:
@@ -132,20 +142,34 @@ class LetterWriter:
         self, context: WriterInitContext, rows: Mapping[int, pa.RecordBatch], tiered: int, unreadable: Collection[int]
     ) -> dict[int, pa.RecordBatch]:
         """Returns the rows whose key did not change later, up to the tiered end."""
-        keys = {offset: _keys_of(row, self._table)[0] for offset, row in rows.items()}
-        split = TieringLogSplit(self._table.path, context.bucket, context.partition_name, min(rows) + 1, tiered, None)
-        newest = dict[Key, Change]()
-        try:
-            if split.starting_offset < split.stopping_offset:
-                for batch in reader_without(lambda part: self._cluster.reader(self._table, part), split, unreadable).read():
-                    newest.update(_changes_of(batch, self._table, set(keys.values())))
-        except LogTruncated:
-            self.written.refused.update({(context.bucket, offset): LOG_CUT for offset in rows})
-            return {}
+        bucket, keys = context.bucket, {offset: _keys_of(row, self._table)[0] for offset, row in rows.items()}
+        split = TieringLogSplit(self._table.path, bucket, context.partition_name, min(rows) + 1, tiered, None)
+        newest, begin = self._last_changes(split, set(keys.values()), unreadable)
         late = {offset: newest[key] for offset, key in keys.items() if key in newest and newest[key][0] > offset}
         if late:
-            self._supersede(context.bucket, late)
-        return {offset: row for offset, row in rows.items() if offset not in late}
+            self._supersede(bucket, late)
+        unclear = {offset for offset in rows if offset not in late and offset + 1 < begin}
+        self.written.refused.update({(bucket, offset): LOG_CUT for offset in unclear})
+        return {offset: row for offset, row in rows.items() if offset not in late and offset not in unclear}
+
+    def _last_changes(self, split: TieringLogSplit, keys: Collection[Key], unreadable: Collection[int]) -> tuple[Mapping[Key, Change], int]:
+        """Returns the last change of each of `keys` in the records of `split` that the log still has, and the offset where these begin.
+
+        Retention may cut the log during the read. Then the read is repeated from the log's new start.
+        """
+        while split.starting_offset < split.stopping_offset:
+            newest = dict[Key, Change]()
+            try:
+                for batch in reader_without(lambda part: self._cluster.reader(self._table, part), split, unreadable).read():
+                    newest.update(_changes_of(batch, self._table, keys))
+                return newest, split.starting_offset
+            except LogTruncated:
+                log = self._cluster.offsets(self._table).get(split.bucket)
+                start = split.stopping_offset if log is None else log.log_start
+                if start <= split.starting_offset:  # the cluster does not know yet what it has removed
+                    return {}, split.stopping_offset + 1
+                split = replace(split, starting_offset=start)
+        return {}, split.starting_offset
 
     def _result(self, context: WriterInitContext, rows: Mapping[int, pa.RecordBatch]) -> WriteResult | None:
         """Writes the rows that the lake can hold; None if there are none."""
@@ -201,6 +225,12 @@ def present_row(row: pa.RecordBatch, table: TableInfo) -> pa.RecordBatch:
     system = [field for field in table.read_schema() if field.name in ADDED_COLUMNS]
     columns = [*values.columns, *(row.column(field.name) for field in system)]
     return pa.RecordBatch.from_arrays(columns, schema=table.read_schema())
+
+
+def _offsets_text(offsets: Sequence[int]) -> str:
+    runs = merged((offset, offset + 1) for offset in offsets)
+    named = ", ".join(str(start) if stop == start + 1 else f"{start} to {stop - 1}" for start, stop in runs)
+    return f"{'offset' if len(offsets) == 1 else 'offsets'} {named}"
 
 
 def _is_update_before(row: pa.RecordBatch) -> bool:

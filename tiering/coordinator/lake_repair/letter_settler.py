@@ -53,6 +53,7 @@ class _Work:
     settled: SettledLetters
     results: tuple[WriteResult, ...] = ()
     refused: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     abort: Callable[[], None] = lambda: None
     """Deletes the files, but only before a commit was sent. Never raises."""
 
@@ -69,7 +70,8 @@ class _Answer:
     def replayed(self, request: ReplayDeadLetters) -> ReplayDeadLettersResult:
         settled, refused = self.work.settled, self.work.refused
         counts = _count(settled.replayed), _count(settled.left_out), len(refused)
-        return ReplayDeadLettersResult(request.path, self.outcome, self.round_id, self.snapshot_id, *counts, next(iter(refused), None))
+        reasons = next(iter(refused), None), self.work.refusals
+        return ReplayDeadLettersResult(request.path, self.outcome, self.round_id, self.snapshot_id, *counts, *reasons)
 
     def discarded(self, request: DiscardDeadLetters) -> DiscardDeadLettersResult:
         discarded = _count(self.work.settled.left_out)
@@ -231,7 +233,8 @@ class LetterSettler:
             raise
         written = writer.written
         settled = SettledLetters(written.replayed, written.superseded, written.superseded)
-        return _Work(settled, tuple(written.results), tuple(written.refused.values()), writer.abort)
+        reasons = tuple(written.refused.values()), written.refusals(info.path, names)
+        return _Work(settled, tuple(written.results), *reasons, writer.abort)
 
     def _lake(self, inspection: Inspection) -> Lake:
         return self._parts.lakes.of(inspection.record.lake_format)
