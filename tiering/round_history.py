@@ -1,4 +1,4 @@
-"""The history of a table's rounds in the form in which reports, notebooks and the terminal draw it. Pure.
+"""The history of a table's rounds in the form in which the console, reports, notebooks and the terminal draw it. Pure.
 
 Its input are rows of `sys.tiering_rounds` about one table, with COLUMNS at least.
 """
@@ -18,7 +18,10 @@ Round = Mapping[str, Any]
 """A row of `sys.tiering_rounds`."""
 
 PART_COLOURS = {
-    "waiting": "#9aa5b1",
+    "queued_late": "#55606c",
+    "backoff": "#8c6d5a",
+    "paused": "#6fb3b8",
+    "waited_for_slot": "#9aa5b1",
     "plan": "#7b61c9",
     "lease": "#b36ad1",
     "read": "#2f7fd1",
@@ -27,15 +30,32 @@ PART_COLOURS = {
     "ack": "#c4473a",
     "other": "#cfd5db",
 }
-"""The parts of a round in their order, and their colours. "other" is the time of a round that none of its durations names."""
-LAG_COLOUR, PROMISE_COLOUR = "#2f7fd1", "#c4473a"
+"""The parts of a round in their order, and their colours. All parts but the last are columns of `sys.tiering_rounds` without `_ms`. "other"
+is the time of a round that none of its durations names."""
+PART_NAMES = {name: name for name in PART_COLOURS} | {
+    "queued_late": "waiting, not queued",
+    "backoff": "waiting after a failure",
+    "paused": "waiting while paused",
+    "waited_for_slot": "waiting for a slot",
+    "other": "not measured",
+}
+"""Names of the parts in pictures."""
+WAIT_PARTS = ("queued_late", "backoff", "paused", "waited_for_slot")
+"""Parts that are the wait of a round, in the order in which they usually occur."""
+LAG_COLOUR, PROMISE_COLOUR, FAILED_COLOUR = "#2f7fd1", "#c4473a", "#e0115f"
 WAIT_COLUMNS = (
     *("table_id", "state", "trigger", "pending_time", "finished_time", "duration_ms", "deadline", "missed_by_ms", "records_written"),
 )
 """Columns for the lag and the throughput."""
-COLUMNS = (*WAIT_COLUMNS, "waited_for_slot_ms", *PART_COLUMNS)
+TIMELINE_COLUMNS = (
+    *("round_id", "state", "trigger", "pending_time", "started_time", "finished_time", "duration_ms", "earlier_rounds_ms"),
+    *(f"{name}_ms" for name in WAIT_PARTS),
+    *PART_COLUMNS,
+)
+"""Columns for the time line of rounds (`round_timeline`)."""
+COLUMNS = tuple(dict.fromkeys((*WAIT_COLUMNS, *TIMELINE_COLUMNS)))
 """Columns that all functions of this module need together."""
-_UPKEEP = "upkeep"
+UPKEEP = "upkeep"
 """Trigger of rounds that rewrite a lake table and bring no rows."""
 
 
@@ -77,7 +97,7 @@ def waits(rounds: Sequence[Round], freshness_ms: int) -> list[Wait]:
 def _brought_all_rows(row: Round) -> bool:
     """Returns whether a round brought rows, and the lake had all rows of the log at its end."""
     caught_up = row["missed_by_ms"] is not None and row["deadline"] is not None and row["finished_time"] is not None
-    return caught_up and row["state"] == RoundState.SUCCEEDED and row["trigger"] != _UPKEEP
+    return caught_up and row["state"] == RoundState.SUCCEEDED and row["trigger"] != UPKEEP
 
 
 def lag_points(rounds: Sequence[Round], status: TableStatus) -> list[LagPoint]:
@@ -100,22 +120,15 @@ def rows_per_second(rounds: Sequence[Round]) -> list[float]:
     return [row["records_written"] * 1_000 / max(row["duration_ms"], 1) for row in sorted(written, key=lambda row: row["pending_time"])]
 
 
-def parts_of(row: Round) -> dict[str, int]:
-    """Returns the milliseconds of each part of a round that has ended; parts without time are left out.
+def parts_of(row: Round, duration_ms: int) -> dict[str, int]:
+    """Returns the milliseconds of each part of a round that ran for `duration_ms`, without its waits. Parts without time are left out.
 
     Tasks read and write side by side, so their durations are only the proportion in which the rest of the round is split.
     """
-    total = row["duration_ms"] or 0
-    own = {name: min(row[f"{name}_ms"] or 0, total) for name in ("plan", "lease", "commit", "ack")}
-    unnamed = max(0, total - sum(own.values()))
+    own = {name: min(row[f"{name}_ms"] or 0, duration_ms) for name in ("plan", "lease", "commit", "ack")}
+    unnamed = max(0, duration_ms - sum(own.values()))
     read, write = row["read_ms"] or 0, row["write_ms"] or 0
     of_tasks = read + write
     reading = unnamed * read // of_tasks if of_tasks else 0
-    parts = {
-        "waiting": row["waited_for_slot_ms"] or 0,
-        **own,
-        "read": reading,
-        "write": unnamed - reading if of_tasks else 0,
-        "other": 0 if of_tasks else unnamed,
-    }
-    return {name: parts[name] for name in PART_COLOURS if parts[name]}
+    parts = {**own, "read": reading, "write": unnamed - reading if of_tasks else 0, "other": 0 if of_tasks else unnamed}
+    return {name: parts[name] for name in PART_COLOURS if parts.get(name)}

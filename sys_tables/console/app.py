@@ -35,7 +35,7 @@ from sys_tables.console.sql.runner import StatementRunner, Streams
 from sys_tables.console.system_pages import SystemPages
 from sys_tables.console.views.list_pages import list_routes
 from sys_tables.console.views.round_page import round_page
-from sys_tables.console.views.table_page import table_page
+from sys_tables.console.views.table_page import shown_rounds, table_page
 from sys_tables.registry import default_registry
 from tiering.errors import LakewardError
 
@@ -105,7 +105,8 @@ class _Console:
 
     async def table(self, request: Request) -> Response:
         names = request.path_params
-        page = await run_in_threadpool(table_page, self._reader, names["database_name"], names["table_name"])
+        rounds = shown_rounds(request.query_params)
+        page = await run_in_threadpool(table_page, self._reader, names["database_name"], names["table_name"], rounds)
         return self._pages.page(request, "table.html", {"page": page, "status": page.status})
 
     async def table_names(self, request: Request) -> Response:

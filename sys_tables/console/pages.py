@@ -14,12 +14,12 @@ from starlette.templating import Jinja2Templates
 from sys_tables.console import cells
 from sys_tables.console.actions import prefilled
 from sys_tables.console.charts.activity import CELLS, HOURS
-from sys_tables.console.charts.table_charts import ROUND_PARTS
 from sys_tables.console.overview import BY_STATE, PROMISES, SORTS, URGENT, promise_of
 from sys_tables.console.signing_in import Session
 from sys_tables.console.views.declared import VIEWS
 from sys_tables.registry import Registry
 from tiering.model.states import LASTING
+from tiering.round_history import PART_NAMES
 
 NAVIGATION = (
     ("overview", "Overview", "o"),
@@ -45,7 +45,7 @@ class Pages:
             "sorts": list(SORTS),
             "hours": HOURS,
             "cells": CELLS,
-            "round_parts": ROUND_PARTS,
+            "part_names": PART_NAMES,
             "form_of": self._form_of,
             "link_of": cells.link_of,
             "table_actions": [name for name, parameters in self._parameters.items() if "table" in parameters],

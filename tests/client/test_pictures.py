@@ -124,7 +124,14 @@ def test_a_long_list_is_shown_in_part_and_says_so() -> None:
 def ended(minutes_ago: int, lag_s: int, **more: Any) -> dict[str, Any]:
     """Returns a round that brought rows, for a table with the promise 180 s."""
     finished = NOON - timedelta(minutes=minutes_ago)
-    row = dict.fromkeys(COLUMNS) | {"table_id": 1, "state": "SUCCEEDED", "trigger": "schedule", "pending_time": finished}
+    began = finished - timedelta(seconds=4)
+    row = dict.fromkeys(COLUMNS) | {
+        "table_id": 1,
+        "state": "SUCCEEDED",
+        "trigger": "schedule",
+        "pending_time": began,
+        "started_time": began,
+    }
     deadline = finished + timedelta(seconds=180 - lag_s)
     times = {"finished_time": finished, "deadline": deadline, "missed_by_ms": max(0, lag_s - 180) * 1_000, "duration_ms": 4_000}
     return row | times | {"plan_ms": 1_000, "read_ms": 10, "write_ms": 30, "records_written": 5} | more
@@ -146,13 +153,25 @@ def test_the_lag_is_drawn_against_the_promise(axes: Any) -> None:
     assert axes.get_xlabel() == "UTC"
 
 
-def test_a_round_is_a_bar_split_into_its_parts(axes: Any) -> None:
-    rounds = [ended(1, 30), ended(2, 0, state="EMPTY"), ended(3, 0, duration_ms=None), *(ended(4, 30) for _ in range(50))]
-    pictures.rounds_plot("a.b", rounds, axes)
-    assert len(axes.get_yticks()) == pictures.SHOWN_ROUNDS
-    assert axes.get_legend_handles_labels()[1] == ["plan", "read", "write"]
-    first = [container[0] for container in axes.containers]
-    assert [(bar.get_x(), bar.get_width()) for bar in first] == [(0, 1), (1, 0.75), (1.75, 2.25)]
+def test_rounds_are_bars_on_a_time_line_split_into_their_parts(axes: Any) -> None:
+    status = table_status("a.b", observed_time=NOON)
+    rounds = [ended(0, 30), ended(2, 0, state="EMPTY"), ended(3, 0, duration_ms=None), ended(2, 30, state="FAILED")]
+    pictures.rounds_plot(status, rounds, axes)
+    assert axes.get_legend_handles_labels()[1] == ["plan", "read", "write", "failed"]
+    plan, read, write, failed = ([(bar.get_x(), bar.get_width()) for bar in container] for container in axes.containers)
+    assert [x for x, _ in plan] == [0, pytest.approx(1 - 4 / 124)]
+    assert [x for x, _ in failed] == [0]
+    assert sum(width for _, width in (plan[0], read[0], write[0])) == pytest.approx(4 / 124)
+    assert (len(read), len(write)) == (2, 2)
+    assert axes.get_xlabel() == "2026-03-01 11:57:56 to 2026-03-01 12:00:00 UTC"
+    axes.figure.savefig("/dev/null", format="svg")
+
+
+def test_the_newest_rounds_are_drawn(axes: Any) -> None:
+    rounds = [ended(minutes, 30) for minutes in range(pictures.SHOWN_ROUNDS + 10)]
+    pictures.rounds_plot(table_status("a.b", observed_time=NOON), rounds, axes)
+    assert len(axes.containers[0]) == pictures.SHOWN_ROUNDS
+    assert axes.get_title() == f"a.b: the last {pictures.SHOWN_ROUNDS} rounds"
 
 
 def test_the_worst_health_comes_first_with_its_reason(axes: Any) -> None:

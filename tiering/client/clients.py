@@ -82,9 +82,9 @@ class LakewardClient(ProcedureMethods):
         return pictures.lag_plot(status, rounds, ax)
 
     def plot_rounds(self, table_path: TableName, ax: Axes | None = None) -> Axes:
-        """Draws where the time of a table's last rounds went. Needs the extra `notebook`; raises SetupError without it."""
+        """Draws when a table's last rounds ran, and where their time went. Needs the extra `notebook`; raises SetupError without it."""
         status, rounds = self._history(table_path)
-        return pictures.rounds_plot(f"{status.database_name}.{status.table_name}", rounds, ax)
+        return pictures.rounds_plot(status, rounds, ax)
 
     def plot_health(self, table_path: TableName | None = None, ax: Axes | None = None) -> Axes:
         """Draws the health of one lake table or of all, the worst first. Needs the extra `notebook`; raises SetupError without it."""

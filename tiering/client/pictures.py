@@ -16,7 +16,8 @@ from tiering.extras import install_hint
 from tiering.model.rounds import RoundState
 from tiering.model.status import TableStatus
 from tiering.redaction.visible_text import visible
-from tiering.round_history import LAG_COLOUR, PART_COLOURS, PROMISE_COLOUR, Round, lag_points, parts_of
+from tiering.round_history import FAILED_COLOUR, LAG_COLOUR, PART_COLOURS, PART_NAMES, PROMISE_COLOUR, Round, lag_points
+from tiering.round_timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SHOWN_ROUNDS, SHOWN_TABLES = 40, 40
 """Most bars of a picture."""
-BAR_INCHES, WIDTH_INCHES, MARGIN_INCHES = 0.28, 9.0, 1.2
+BAR_INCHES, WIDTH_INCHES, MARGIN_INCHES, TIMELINE_INCHES = 0.28, 9.0, 1.2, 3.0
 _HEALTHY, _POOR = "#2a9d63", "#c4473a"
 
 
@@ -53,23 +54,37 @@ def lag_plot(status: TableStatus, rounds: Sequence[Round], ax: Axes | None) -> A
     return axes
 
 
-def rounds_plot(name: str, rounds: Sequence[Round], ax: Axes | None) -> Axes:
-    """Draws one bar for each round that did something and has ended, split into its parts. `rounds` with the newest first."""
+def rounds_plot(status: TableStatus, rounds: Sequence[Round], ax: Axes | None) -> Axes:
+    """Draws rounds that did something and have ended on a time line, split into their parts. `rounds` with the newest first."""
     shown = [row for row in rounds if row["duration_ms"] is not None and row["state"] != RoundState.EMPTY][:SHOWN_ROUNDS]
-    axes = _axes(ax, MARGIN_INCHES + BAR_INCHES * len(shown))
+    picture = timeline(shown, status.observed_time)
+    axes = _axes(ax, TIMELINE_INCHES)
+    name = f"{status.database_name}.{status.table_name}"
     axes.set_title(visible(f"{name}: the last {len(shown)} rounds" if shown else f"{name}: no round has ended yet"), parse_math=False)
-    parts = [parts_of(row) for row in shown]
-    begins = [0.0] * len(shown)
-    for part, colour in PART_COLOURS.items():
-        seconds = [round_parts.get(part, 0) / 1_000 for round_parts in parts]
-        if any(seconds):
-            axes.barh(range(len(shown)), seconds, left=begins, color=colour, label=part)
-        begins = [begin + more for begin, more in zip(begins, seconds, strict=True)]
-    axes.set_yticks(range(len(shown)), [f"{row['pending_time']:%m-%d %H:%M:%S} {row['state']}" for row in shown])
-    axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
-    axes.set_xlabel("seconds from the queue to the end; times are in UTC")
-    if shown:
-        axes.legend(loc="upper right")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(-0.1, 1)
+    axes.set_yticks([])
+    if picture is None:
+        return axes
+    axes.set_xlabel(picture.span)
+    for part in picture.part_names:
+        boxes = [box for bar in picture.bars for box in bar.boxes if box.name == part]
+        axes.bar(
+            [box.x for box in boxes],
+            [box.height for box in boxes],
+            [box.width for box in boxes],
+            [1 - box.y - box.height for box in boxes],
+            align="edge",
+            color=PART_COLOURS[part],
+            label=PART_NAMES[part],
+        )
+    failed = [bar for bar in picture.bars if bar.is_failed]
+    if failed:
+        axes.bar([bar.x for bar in failed], -0.08, [bar.width for bar in failed], align="edge", color=FAILED_COLOUR, label="failed")
+    for bar in picture.bars:
+        axes.axvline(bar.x, color=axes.get_facecolor(), linewidth=1)
+    axes.set_xticks([mark.x for mark in picture.marks], [mark.text for mark in picture.marks])
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return axes
 
 

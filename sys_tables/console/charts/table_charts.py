@@ -1,20 +1,15 @@
-"""The charts on the page of a table: its lag against the promise, where the time of its rounds went, and its buckets. Pure."""
+"""The charts on the page of a table: its lag against the promise, and its buckets. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sys_tables.console.charts.time_chart import HEIGHT, Line, TimeChart
+from sys_tables.console.charts.time_chart import Line, TimeChart
 from sys_tables.console.reader import Row
 from tiering.durations import short_duration
-from tiering.model.rounds import RoundState
 from tiering.model.status import TableStatus
-from tiering.round_history import PART_COLOURS, lag_points, parts_of
-
-BAR_WIDTH, BAR_GAP = 22, 6
-ROUND_PARTS = tuple(PART_COLOURS)
-"""The parts of a round, in their order."""
+from tiering.round_history import lag_points
 
 
 def lag_chart(rounds: Sequence[Row], status: TableStatus) -> TimeChart | None:
@@ -26,66 +21,6 @@ def lag_chart(rounds: Sequence[Row], status: TableStatus) -> TimeChart | None:
     label = f"The longest lag is {short_duration(max(lags))}, and the promise is {short_duration(promise_ms)}"
     lines = [Line("lag", lags, "value"), Line("promise", [promise_ms] * len(points), "limit")]
     return TimeChart(label, "ms", [point.at for point in points], lines)
-
-
-@dataclass(frozen=True)
-class BarPart:
-    """A part of a round in a picture: its name, its place from the top, and its height."""
-
-    name: str
-    y: float
-    height: float
-
-
-@dataclass(frozen=True)
-class RoundBar:
-    """A round in a picture: its place, its parts, the lowest first, and all of it in words."""
-
-    round_id: str
-    x: int
-    parts: Sequence[BarPart]
-    is_failed: bool
-    label: str
-
-
-@dataclass(frozen=True)
-class RoundBars:
-    """One bar a round, the newest on the right, as high as its longest round was long."""
-
-    bars: Sequence[RoundBar]
-    longest: str
-    label: str
-
-    @property
-    def width(self) -> int:
-        """Returns the width of the picture."""
-        return len(self.bars) * (BAR_WIDTH + BAR_GAP)
-
-
-def round_bars(rounds: Sequence[Row]) -> RoundBars | None:
-    """Returns the bars of rounds that come with the newest first; None if none of them has ended."""
-    ended = [(row, parts_of(row)) for row in reversed(rounds) if row["duration_ms"] is not None]
-    if not ended:
-        return None
-    longest_ms = max(1, *(sum(parts.values()) for _, parts in ended))
-    bars = [_bar(row, parts, place, longest_ms) for place, (row, parts) in enumerate(ended)]
-    longest = short_duration(longest_ms)
-    subject = "The last round" if len(bars) == 1 else f"The last {len(bars)} rounds, the newest on the right; the longest"
-    label = f"{subject} took {longest} with its waiting time"
-    return RoundBars(bars, longest, label)
-
-
-def _bar(row: Row, parts: dict[str, int], place: int, longest_ms: int) -> RoundBar:
-    drawn: list[BarPart] = []
-    top = float(HEIGHT)
-    for name, part_ms in parts.items():
-        height = HEIGHT * part_ms / longest_ms
-        top -= height
-        drawn.append(BarPart(name, round(top, 1), round(height, 1)))
-    words = ", ".join(f"{name} {short_duration(part_ms)}" for name, part_ms in parts.items())
-    label = f"{row['pending_time']:%Y-%m-%d %H:%M:%S} UTC, {row['state']}: {words or 'no time'}"
-    is_failed = row["state"] in (RoundState.FAILED, RoundState.FENCED)
-    return RoundBar(row["round_id"], place * (BAR_WIDTH + BAR_GAP), drawn, is_failed, label)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,15 @@ function improve() {
     time.title = moment.toISOString().replace("T", " ").slice(0, 19) + " UTC";
     time.textContent = moment.toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" });
   }
+  for (const mark of document.querySelectorAll("text[data-time]")) {
+    const moment = new Date(mark.dataset.time);
+    const has = mark.dataset.has.split(" ");
+    const utc = document.createElementNS(mark.namespaceURI, "title");
+    utc.textContent = moment.toISOString().replace("T", " ").slice(0, 19) + " UTC";
+    const dateStyle = has.includes("date") ? "short" : undefined;
+    mark.textContent = moment.toLocaleString(undefined, { dateStyle, timeStyle: has.includes("seconds") ? "medium" : "short" });
+    mark.append(utc);
+  }
   for (const text of document.querySelectorAll("pre > code")) {
     if (!navigator.clipboard || text.parentElement.nextElementSibling?.classList.contains("copy")) continue;
     const button = document.createElement("button");

@@ -10,17 +10,14 @@ from sys_tables.console.reader import FilledPanel, Heading, Panel, Reader, Row
 from sys_tables.declare.scan import Order
 from tiering.model.reading.conditions import Condition
 from tiering.model.rounds import PART_COLUMNS, RoundState
+from tiering.round_history import PART_NAMES
 
 ROUNDS_TABLE = "tiering_rounds"
 MAX_SPLITS = 500
 MAX_EVENTS = 50
 PARTS: Mapping[str, str] = {
-    "queued_late_ms": "due, but not queued",
-    "waited_for_slot_ms": "waited for a slot",
-    "earlier_rounds_ms": "rounds before it",
-    "backoff_ms": "waited after failures",
-    "paused_ms": "paused",
-    **{column: column.removesuffix("_ms") for column in PART_COLUMNS},
+    column: "rounds before it" if column == "earlier_rounds_ms" else PART_NAMES[column.removesuffix("_ms")]
+    for column in ("queued_late_ms", "waited_for_slot_ms", "earlier_rounds_ms", "backoff_ms", "paused_ms", *PART_COLUMNS)
 }
 """Durations of a round in their order, with their names on the page. `read` and `write` are the sums over all tasks."""
 MEANINGS: Mapping[str, str] = {

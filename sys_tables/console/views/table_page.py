@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sys_tables.console.charts.activity import NEWEST_ROUNDS
 from sys_tables.console.charts.schemas import ColumnPair, column_pairs
-from sys_tables.console.charts.table_charts import BucketCell, RoundBars, bucket_cells, lag_chart, round_bars
+from sys_tables.console.charts.table_charts import BucketCell, bucket_cells, lag_chart
 from sys_tables.console.charts.time_chart import TimeChart
 from sys_tables.console.overview import STATUS_TABLE, promise_of
 from sys_tables.console.query import Query, equal, newest_first
@@ -19,8 +19,12 @@ from tiering.model.refused_records import DeadLetterStatus
 from tiering.model.rounds import PART_COLUMNS
 from tiering.model.status import TableStatus
 from tiering.round_history import WAIT_COLUMNS
+from tiering.round_timeline import Timeline, timeline
 
 HISTORY_ROWS = 20
+ROUND_CHOICES = (5, 20, 50)
+"""Numbers of rounds that a reader can choose for the time line. Fewer rounds cover less time, so their parts are wider."""
+SHOWN_ROUNDS = 20
 LAG_ROUNDS = 100
 """Rounds whose waits the chart of the lag shows."""
 MAX_BUCKETS = 200
@@ -40,11 +44,14 @@ class TablePage:
     lag: FilledPanel
     """Rounds for the chart of the lag."""
     lag_chart: TimeChart | None
+    shown_rounds: int
+    """Most rounds of the time line."""
+    round_choices = ROUND_CHOICES
 
     @property
-    def rounds(self) -> RoundBars | None:
+    def rounds(self) -> Timeline | None:
         """Returns the picture above the panel of rounds."""
-        return round_bars(self._rows("tiering_rounds"))
+        return timeline(self._rows("tiering_rounds"), self.status["observed_time"])
 
     @property
     def buckets(self) -> Sequence[BucketCell]:
@@ -61,8 +68,16 @@ class TablePage:
         return next(filled.rows for filled in self.panels if filled.panel.query.table == table)
 
 
-def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage:
-    """Reads the page. Raises UnknownTable, also for a table that the caller may not describe, and the errors of the service."""
+def shown_rounds(parameters: Mapping[str, str]) -> int:
+    """Returns how many rounds the parameters of an address choose; the default for a text that is none of the choices."""
+    return next((choice for choice in ROUND_CHOICES if parameters.get("rounds") == str(choice)), SHOWN_ROUNDS)
+
+
+def table_page(reader: Reader, database_name: str, table_name: str, rounds: int = SHOWN_ROUNDS) -> TablePage:
+    """Reads the page, with at most so many rounds.
+
+    Raises UnknownTable, also for a table that the caller may not describe, and the errors of the service.
+    """
     here = (equal("database_name", database_name), equal("table_name", table_name))
     query = Query(STATUS_TABLE, tuple(reader.all_columns(STATUS_TABLE)), here)
     rows = reader.rows(query)
@@ -71,10 +86,10 @@ def table_page(reader: Reader, database_name: str, table_name: str) -> TablePage
             f"there is no lake table {database_name}.{table_name}", hint="The overview lists the lake tables that you may describe."
         )
     status = rows[0]
-    filled = [reader.filled(panel) for panel in panels(here)]
+    filled = [reader.filled(panel) for panel in panels(here, rounds)]
     lag = reader.filled(lag_panel((*here, equal("table_id", status["table_id"]))))
     chart = lag_chart(lag.rows, TableStatus(**status))
-    return TablePage(status, reader.headings(query), query, promise_of(status), filled, lag, chart)
+    return TablePage(status, reader.headings(query), query, promise_of(status), filled, lag, chart, rounds)
 
 
 def lag_panel(here: tuple[Condition, ...]) -> Panel:
@@ -83,13 +98,13 @@ def lag_panel(here: tuple[Condition, ...]) -> Panel:
     return Panel("Lag", query, NO_ROWS, "lag")
 
 
-def panels(here: tuple[Condition, ...]) -> list[Panel]:
-    """Returns the panels for the rows that the conditions select."""
+def panels(here: tuple[Condition, ...], rounds: int = SHOWN_ROUNDS) -> list[Panel]:
+    """Returns the panels for the rows that the conditions select, with at most so many rounds."""
     return [
         Panel(
             "Errors", Query("tiering_errors", ERRORS, here, newest_first("last_seen"), HISTORY_ROWS), "No round of this table has failed."
         ),
-        Panel("Rounds", Query("tiering_rounds", ROUNDS, here, newest_first("pending_time"), HISTORY_ROWS), NO_ROUND),
+        Panel("Rounds", Query("tiering_rounds", ROUNDS, here, NEWEST_ROUNDS, rounds), NO_ROUND),
         Panel(
             "Buckets",
             Query("tiering_buckets", BUCKETS, here, (Order("partition_name"), Order("bucket_id")), MAX_BUCKETS),
@@ -134,7 +149,8 @@ def _letters_panel(here: tuple[Condition, ...]) -> Panel:
 
 ERRORS = ("phase", "error_class", "message", "hint", "retryable", "count", "first_seen", "last_seen", "resolved_at")
 ROUNDS = (
-    *("round_id", "state", "trigger", "triggered_by", "pending_time", "started_time", "duration_ms", "waited_for_slot_ms"),
+    *("round_id", "state", "trigger", "triggered_by", "pending_time", "started_time", "finished_time", "duration_ms"),
+    *("queued_late_ms", "waited_for_slot_ms", "earlier_rounds_ms", "backoff_ms", "paused_ms"),
     *(*PART_COLUMNS, "records_written", "error_class", "error_message"),
 )
 BUCKETS = (

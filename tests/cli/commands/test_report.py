@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from support.running.commands import Lakeward
 from tiering.cli.report.table_report import TableHistory, table_report
 from tiering.client import LakewardClient
 from tiering.model.tables import TablePath
+from tiering.round_history import TIMELINE_COLUMNS
 
 HOSTILE = "<script>alert(1)</script> & \"'\x1b[31m\u202e"
 
@@ -78,20 +80,11 @@ def test_hostile_texts_stay_texts(stocked: Deployment) -> None:
     with LakewardClient(stocked.uri) as client:
         [status] = client.list_tiering_statuses(TablePath("sales", "orders"))
     when = status.observed_time
-    names = ("waited_for_slot_ms", "plan_ms", "lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms")
-    round_row: dict[str, Any] = dict.fromkeys(names, 3) | {
-        "state": "SUCCEEDED",
-        "trigger": "call",
-        "pending_time": when,
-        "started_time": when,
-        "finished_time": when,
-        "deadline": when,
-        "missed_by_ms": 0,
-        "duration_ms": 20,
-        "records_written": 5,
-        "files_written": 1,
-        "error_class": HOSTILE,
-    }
+    durations = ("waited_for_slot_ms", "plan_ms", "lease_ms", "read_ms", "write_ms", "commit_ms", "ack_ms")
+    round_row: dict[str, Any] = dict.fromkeys(TIMELINE_COLUMNS) | dict.fromkeys(durations, 3)
+    round_row |= {"state": "SUCCEEDED", "trigger": "call", "pending_time": when - timedelta(milliseconds=3)}
+    round_row |= dict.fromkeys(("started_time", "finished_time", "deadline"), when)
+    round_row |= {"missed_by_ms": 0, "duration_ms": 20, "records_written": 5, "files_written": 1, "error_class": HOSTILE}
     error = {"error_class": "E", "message": HOSTILE, "count": 1, "last_seen": when, "resolved_at": None}
     check = {"validated_at": when, "level": "rows", "check": "values", "scope": "0", "ok": False, "details": HOSTILE}
     proof = {
@@ -110,5 +103,6 @@ def test_hostile_texts_stay_texts(stocked: Deployment) -> None:
     assert "<script>alert(1)</script>" in page.text
     assert "\x1b" not in page.text
     assert "found differences in 1 of 1 checks" in page.text
+    assert ("The last round took" in page.text, "waiting for a slot" in page.text) == (True, True)
     assert "of the newest 1, 1 have ended, 0 of them without anything to do" in page.text
     assert "00ff" in page.text

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, cast
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -120,6 +123,27 @@ def test_times_are_in_the_zone_of_the_reader_with_utc_beside_and_sql_is_copied(b
     page.goto("/sql?" + urlencode({"statement": "SELECT TIMESTAMP '2026-11-01 20:00:00' AS at"}))
     expect(page.locator("tbody time")).to_have_attribute("title", "2026-11-01 20:00:00 UTC")
     expect(page.locator("tbody time")).to_have_text("02/11/2026, 05:00:00")
+    page.context.close()
+
+
+def test_the_time_line_of_rounds_has_times_of_the_reader_and_leads_to_rounds_by_keyboard(browser: Browser, started: Console) -> None:
+    page = started.signed_in(browser, timezone_id="Asia/Tokyo", locale="en-GB", viewport={"width": 390, "height": 900})
+    problems = problems_of(page)
+    page.goto(f"/tables/{ORDERS.database_name}/{ORDERS.table_name}?rounds=50")
+    page.get_by_role("button", name="Pause live values").click()
+    line = page.locator(".timeline svg[role=group]")
+    expect(line).to_have_attribute("aria-label", re.compile("took .* with its waiting time"))
+    mark = line.locator("text").first
+    moment = datetime.fromisoformat(mark.get_attribute("data-time") or "")
+    expect(mark).to_contain_text(f"{moment.astimezone(ZoneInfo('Asia/Tokyo')):%H:%M}")
+    expect(mark.locator("title")).to_have_text(f"{moment:%Y-%m-%d %H:%M:%S} UTC")
+    bar = line.locator("a").first
+    assert re.search(r"UTC, \w+: ", bar.get_attribute("aria-label") or "")
+    screenshot(page, "time-line")
+    assert faults_of(page) + problems == []
+    bar.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/rounds/*")
     page.context.close()
 
 

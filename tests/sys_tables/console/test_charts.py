@@ -28,17 +28,18 @@ from sys_tables.console.charts.activity import (
     throughput,
 )
 from sys_tables.console.charts.schemas import column_pairs
-from sys_tables.console.charts.table_charts import bucket_cells, lag_chart, round_bars
+from sys_tables.console.charts.table_charts import bucket_cells, lag_chart
 from sys_tables.console.charts.time_chart import HEIGHT, WIDTH, Line, Segment, TimeChart, segments, sums_over_time
 from sys_tables.console.query import Query
 from sys_tables.console.reader import Reader
+from sys_tables.console.views.round_page import PARTS
+from sys_tables.console.views.table_page import ROUND_CHOICES, ROUNDS, SHOWN_ROUNDS, shown_rounds
 from sys_tables.registry import default_registry
 from sys_tables.server.messages import scan_request_from_pb
 from tiering.access.client_access import TOKEN_FILE, ClientAccess
 from tiering.cli.sql.service_engine import ServiceDuckDbEngine
-from tiering.model.rounds import PART_COLUMNS
 from tiering.model.sql_types import column_list
-from tiering.round_history import PART_COLOURS
+from tiering.round_history import PART_COLOURS, TIMELINE_COLUMNS
 
 CONSOLE = Path(sys_tables.console.__file__).parent
 MINUTE = timedelta(minutes=1)
@@ -157,31 +158,17 @@ def test_the_lag_is_drawn_against_the_promise_until_now() -> None:
     assert lag_chart([], table) is None
 
 
-def test_a_round_is_a_bar_that_is_split_into_its_parts() -> None:
-    rows = [
-        round_row(1, duration_ms=None, state="RUNNING"),
-        round_row(2),
-        round_row(3, state="FAILED", duration_ms=0, waited_for_slot_ms=5_000),
-    ]
-    picture = round_bars(rows)
-    assert picture is not None
-    oldest, newest = picture.bars
-    assert (oldest.round_id, oldest.is_failed, newest.round_id, newest.is_failed) == ("r3", True, "r2", False)
-    assert [(part.name, part.height) for part in newest.parts] == [("waiting", 80.0), ("plan", 8.0), ("write", 56.0), ("commit", 16.0)]
-    assert (newest.parts[0].y, newest.parts[-1].y) == (80.0, 0.0)
-    assert newest.label == "2026-03-01 11:57:50 UTC, SUCCEEDED: waiting 10 s, plan 1 s, write 7 s, commit 2 s"
-    assert (picture.longest, round_bars(rows[:1])) == ("20 s", None)
-    assert picture.label == "The last 2 rounds, the newest on the right; the longest took 20 s with its waiting time"
-    alone = round_bars(rows[:2])
-    assert alone is not None
-    assert alone.label == "The last round took 20 s with its waiting time"
+def test_the_panel_of_rounds_reads_what_its_picture_needs_and_as_many_rounds_as_the_reader_chose() -> None:
+    assert set(TIMELINE_COLUMNS) <= set(ROUNDS)
+    assert [shown_rounds({"rounds": str(choice)}) for choice in ROUND_CHOICES] == list(ROUND_CHOICES)
+    assert [shown_rounds(parameters) for parameters in ({}, {"rounds": "7"}, {"rounds": "x"})] == [SHOWN_ROUNDS] * 3
 
 
 def test_the_parts_of_a_round_have_the_same_colours_everywhere() -> None:
     style = (CONSOLE / "static" / "console.css").read_text()
-    assert [name for name, colour in PART_COLOURS.items() if f".part-{name} {{ fill: {colour}; }}" not in style] == []
-    colours = {f"{name}_ms": colour for name, colour in PART_COLOURS.items()}
-    assert [name for name in PART_COLUMNS if f".{name} {{ fill: {colours[name]}; background: {colours[name]}; }}" not in style] == []
+    rules = {name: f".{name}_ms {{ fill: {colour}; background: {colour}; }}" for name, colour in PART_COLOURS.items()}
+    assert [name for name, rule in rules.items() if rule not in style] == []
+    assert [column for column in PARTS if f".{column} {{ fill:" not in style] == []
 
 
 def test_a_bucket_shows_where_its_records_are() -> None:

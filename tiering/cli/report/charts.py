@@ -9,11 +9,13 @@ from xml.etree.ElementTree import Element
 from tiering.durations import short_duration
 from tiering.html.elements import element
 from tiering.instants import from_milliseconds, to_milliseconds
-from tiering.round_history import PART_COLOURS, LagPoint, Round, parts_of
+from tiering.round_history import PART_NAMES, LagPoint
+from tiering.round_timeline import Box, Timeline
 
 WIDTH, HEIGHT = 720, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 12, 28
-_BAR, _GAP = 12, 5
+_BAR = 64
+_LEGEND_COLUMNS = 5
 _MARKS = 4
 
 
@@ -44,31 +46,37 @@ def lag_chart(points: Sequence[LagPoint], promise_ms: int) -> Element:
     )
 
 
-def rounds_chart(rounds: Sequence[Round]) -> Element:
-    """Returns one bar for each round that has ended, split into its parts. The newest round is at the top. At least one round."""
-    bars = [(row, parts_of(row)) for row in rounds]
-    longest = max(1, *(sum(parts.values()) for _, parts in bars))
-    height = _TOP + len(bars) * (_BAR + _GAP) + _BOTTOM
+def rounds_chart(picture: Timeline) -> Element:
+    """Returns the time line of rounds."""
+    inner = WIDTH - 2 * _RIGHT
     elements: list[Element] = []
-    for number, (row, parts) in enumerate(bars):
-        x, y = float(_LEFT), _TOP + number * (_BAR + _GAP)
-        elements.append(_text(_LEFT - 6, y + _BAR - 2, f"{row['pending_time']:%H:%M:%S}", "end"))
-        for name, milliseconds in parts.items():
-            width = (WIDTH - _LEFT - _RIGHT) * milliseconds / longest
-            tip = element("title", {}, f"{name} {short_duration(milliseconds)}")
-            place = {"x": f"{x:.1f}", "y": str(y), "width": f"{width:.2f}", "height": str(_BAR), "class": name}
-            elements.append(element("rect", place, tip))
-            x += width
-    label = f"The last {len(bars)} rounds, the newest first; the longest took {short_duration(longest)} with its waiting time"
-    return _chart(label, height, *elements, *_legend(height - 8))
+    for mark in picture.marks:
+        place = f"{_RIGHT + inner * mark.x:.1f}"
+        elements.append(element("line", {"x1": place, "x2": place, "y1": str(_TOP), "y2": str(_TOP + _BAR + 8), "class": "grid"}))
+        elements.append(_text(float(place), _TOP + _BAR + 22, mark.text, "middle"))
+    for bar in picture.bars:
+        boxes = [*bar.boxes, Box("frame", bar.x, 0, bar.width, 1)]
+        boxes += [Box("failed", bar.x, 1 + 1 / _BAR, bar.width, 4 / _BAR)] if bar.is_failed else []
+        elements.append(element("g", {}, element("title", {}, bar.label), *(_drawn(box, inner) for box in boxes)))
+    names = [(name, PART_NAMES[name]) for name in picture.part_names] + ([("failed", "failed")] if picture.has_failed else [])
+    return _chart(picture.label, _TOP + _BAR + 40 + 18 * _rows(names), *elements, *_legend(names, _TOP + _BAR + 46))
 
 
-def _legend(y: int) -> list[Element]:
+def _drawn(box: Box, inner: int) -> Element:
+    place = {"x": _RIGHT + inner * box.x, "y": _TOP + _BAR * box.y, "width": inner * box.width, "height": _BAR * box.height}
+    return element("rect", {name: f"{value:.2f}" for name, value in place.items()} | {"class": box.name})
+
+
+def _rows(names: Sequence[tuple[str, str]]) -> int:
+    return -(-len(names) // _LEGEND_COLUMNS)
+
+
+def _legend(names: Sequence[tuple[str, str]], top: int) -> list[Element]:
     elements: list[Element] = []
-    for number, name in enumerate(PART_COLOURS):
-        x = _LEFT + number * 78
+    for number, (name, words) in enumerate(names):
+        x, y = _RIGHT + number % _LEGEND_COLUMNS * (WIDTH // _LEGEND_COLUMNS), top + number // _LEGEND_COLUMNS * 18
         elements.append(element("rect", {"x": str(x), "y": str(y - 9), "width": "10", "height": "10", "class": name}))
-        elements.append(_text(x + 14, y, name))
+        elements.append(_text(x + 14, y, words))
     return elements
 
 

@@ -15,10 +15,12 @@ from tiering.durations import short_duration
 from tiering.html.elements import element, page, table
 from tiering.model.status import TableStatus
 from tiering.procedures.prove_table import counts_text
-from tiering.round_history import LAG_COLOUR, PART_COLOURS, PROMISE_COLOUR, lag_points
+from tiering.round_history import FAILED_COLOUR, LAG_COLOUR, PART_COLOURS, PROMISE_COLOUR, lag_points
+from tiering.round_timeline import timeline
 
 Rows = Sequence[Mapping[str, Any]]
 SHOWN_ROUNDS, SHOWN_COMMITS, SHOWN_BUCKETS = 40, 20, 200
+LEFT_OUT = "Rounds without anything to do are left out."
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0; }
@@ -26,12 +28,14 @@ main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
 svg { width: 100%; height: auto; }
 svg text { font-size: 11px; fill: currentColor; }
 .grid { stroke: var(--line); }
+rect.frame { fill: none; stroke: Canvas; }
 table { border-collapse: collapse; width: 100%; margin: 0 0 1.5rem; } caption { text-align: left; font-weight: 600; padding: .5rem 0; }
 th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 """ + "\n".join(
     (
         f".promise {{ stroke: {PROMISE_COLOUR}; stroke-dasharray: 6 4; }}",
         f".lag {{ fill: none; stroke: {LAG_COLOUR}; stroke-width: 1.5; }}",
+        f"rect.failed {{ fill: {FAILED_COLOUR}; }}",
         *(f"rect.{name} {{ fill: {colour}; }}" for name, colour in PART_COLOURS.items()),
     )
 )
@@ -62,7 +66,7 @@ def table_report(status: TableStatus, history: TableHistory) -> str:
         element("p", {}, verdict(status, history)),
         table("State", ("name", "value"), lines),
         *_freshness(status, history.rounds),
-        *_rounds(history.rounds),
+        *_rounds(history.rounds, status.observed_time),
         table(
             "Last proofs",
             ("proved", "by", "verdict", "snapshot", "rows counted", "archive", "key"),
@@ -108,7 +112,7 @@ def _freshness(status: TableStatus, rounds: Rows) -> list[Element]:
     return [element("h2", {}, "Lag"), element("p", {}, text), lag_chart(points, status.freshness_ms)]
 
 
-def _rounds(rounds: Rows) -> list[Element]:
+def _rounds(rounds: Rows, now: datetime) -> list[Element]:
     ended = [row for row in rounds if row["duration_ms"] is not None]
     drawn = [row for row in ended if row["state"] != "EMPTY"][:SHOWN_ROUNDS]
     columns = ("queued", "state", "trigger", "duration", "rows", "files", "error")
@@ -126,8 +130,12 @@ def _rounds(rounds: Rows) -> list[Element]:
     ]
     empty = sum(row["state"] == "EMPTY" for row in ended)
     title = f"Rounds: of the newest {len(rounds)}, {len(ended)} have ended, {empty} of them without anything to do"
-    chart = [rounds_chart(drawn)] if drawn else []
-    return [element("h2", {}, "Where the time of rounds went"), *chart, table(title, columns, rows)]
+    picture = timeline(drawn, now)
+    heading = element("h2", {}, "When rounds ran, and where their time went")
+    if picture is None:
+        return [heading, table(title, columns, rows)]
+    words = f"{picture.span}. {picture.label}. {LEFT_OUT} {picture.explanation}".strip()
+    return [heading, rounds_chart(picture), element("p", {}, words), table(title, columns, rows)]
 
 
 def _check(row: Mapping[str, Any]) -> tuple[str, ...]:
