@@ -13,17 +13,19 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import structlog
 
 from tiering.clock import Clock, Ids
-from tiering.errors import CommitOutcomeUnknown, Fenced, InvalidName, LakeUnavailable, TableMismatch
+from tiering.errors import CommitOutcomeUnknown, Fenced, InvalidName, LakeUnavailable, LakewardError, TableMismatch
 from tiering.instants import EPOCH, to_microseconds
-from tiering.lake.base import Committable, Lake, LakeView, WriterInitContext
+from tiering.lake.base import Committable, FileRewrite, Lake, LakeView, WriterInitContext
 from tiering.lake.dead_letters.letter import DeadLetter, with_letters
 from tiering.lake.file_lists import ReadableLake, RowScan
 from tiering.lake.layouts import Layout
-from tiering.lake.maintenance import TableRemoval
+from tiering.lake.maintenance import FileMerging, TableRemoval
 from tiering.lake.marker import Marker, TieredRange
 from tiering.lake.proof.bucket_proof import advanced
+from tiering.lake.rules.upkeep.small_files import MERGED_BYTES
 from tiering.lake.table_options import LAYOUT
 from tiering.model.tables import (
     BUCKET_COLUMN,
@@ -36,6 +38,8 @@ from tiering.model.tables import (
     TablePath,
     TableType,
 )
+
+_log = structlog.get_logger(__name__)
 
 SUFFIX = "__dead_letters"
 """Ending of the name of a dead-letter table. No source table of the embedded cluster has such a name."""
@@ -88,7 +92,7 @@ def check_new_name(path: TablePath) -> None:
 def dead_letter_info(table: TableInfo) -> TableInfo:
     """Returns the dead-letter table of `table` in the form in which lakes create and write tables."""
     info = _info(table.table_id, table.path, table.lake_format, table.created_at)
-    return replace(info, snapshot_retention=table.snapshot_retention)
+    return replace(info, snapshot_retention=table.snapshot_retention, auto_compaction=table.auto_compaction)
 
 
 def _info(table_id: int, path: TablePath, lake_format: str, created_at: datetime) -> TableInfo:
@@ -217,7 +221,7 @@ def _commit(lake: Lake, info: TableInfo, view: LakeView, aside: PutAside, clock:
         skipped=with_letters(recorded_letters(view, info.table_id), aside.letters),
         proofs=advanced(view.proofs, view.ranges, buckets, [result], round_id),
     )
-    committer, committable = factory.create_committer(), Committable(round_id, (result,))
+    committer, committable = factory.create_committer(), Committable(round_id, (result,), _merged(lake, info, view, round_id, ids))
     try:
         committer.commit(committable, view, marker)
     except CommitOutcomeUnknown:
@@ -225,6 +229,20 @@ def _commit(lake: Lake, info: TableInfo, view: LakeView, aside: PutAside, clock:
     except BaseException:  # no request was sent
         committer.abort(committable)
         raise
+
+
+def _merged(lake: Lake, info: TableInfo, view: LakeView, round_id: str, ids: Ids) -> tuple[FileRewrite, ...]:
+    """Merges small files for the commit of an append, as rounds do for the source's lake table (docs/upkeep.md).
+
+    The commit leaves out a rewrite that does not fit its base. After an error nothing is merged: a later append merges the same files.
+    """
+    if not info.auto_compaction or view.head is None or not isinstance(lake, FileMerging):
+        return ()
+    try:
+        return tuple(lake.merge_small_files(info, view, {_BUCKET: None}, round_id, ids.new_id, MERGED_BYTES))
+    except LakewardError as error:
+        _log.warning("small files of a dead-letter table were not merged", table=str(info.path), error=error.message)
+        return ()
 
 
 def _rows(table_id: int, aside: PutAside, begin: int, now: datetime) -> pa.RecordBatch:
