@@ -20,16 +20,17 @@ from tiering.lake.file_lists import ReadableLake
 from tiering.model.tables import BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN
 
 SYSTEM_COLUMNS = (BUCKET_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN)
-TYPES, ENCODINGS, TABLES, DELETES, CHANGED, CONDITIONS, VERSIONS = (
+TYPES, ENCODINGS, TABLES, DELETES, CHANGED, LETTERS, CONDITIONS, VERSIONS = (
     "Types, with NULL and the values at their edges",
     "Encodings of Parquet",
     "Tables",
     "Primary-key tables after updates and deletes",
     "After upkeep, and after changes of columns",
+    "Dead letters: records that rounds put aside",
     "Conditions, by which readers leave files out",
     "Earlier snapshots",
 )
-GROUPS = (TYPES, ENCODINGS, TABLES, DELETES, CHANGED, CONDITIONS, VERSIONS)
+GROUPS = (TYPES, ENCODINGS, TABLES, DELETES, CHANGED, LETTERS, CONDITIONS, VERSIONS)
 ID = pa.field("id", pa.int64(), nullable=False)
 TEXTS = pa.schema([ID, pa.field("text", pa.string())])
 PLACES = pa.schema(
@@ -208,7 +209,7 @@ def log_tables(tables: Tables) -> Story:
         case_of(VERSIONS, "log table after its first round", table, before, snapshot_id=first),
         case_of(VERSIONS, "log table after its second round", table, between, snapshot_id=second),
     ]
-    return [*cases, *_offsets(table)]
+    return [*cases, *offsets_case(table, TABLES, "`__bucket`, `__offset`, `__timestamp`")]
 
 
 def bucket_keys(tables: Tables) -> Story:
@@ -223,14 +224,14 @@ def bucket_keys(tables: Tables) -> Story:
     ]
 
 
-def _offsets(table: SourceTable) -> list[Case]:
+def offsets_case(table: SourceTable, group: str, title: str) -> list[Case]:
     """The system columns of a log table, where the layout has them: as the log has them."""
     names, types = ["id", *SYSTEM_COLUMNS], table.lake_columns()
     if OFFSET_COLUMN not in types.names:
         return []
     log = scan_all(table.world.storage, table.info).select(names)
     right = log.cast(pa.schema([types.field(name) for name in names]))
-    return [Case(table.layout, TABLES, "`__bucket`, `__offset`, `__timestamp`", Question(table.name, tuple(names)), right)]
+    return [Case(table.layout, group, title, Question(table.name, tuple(names)), right)]
 
 
 # --- primary-key tables

@@ -111,5 +111,5 @@ def plain_type(kind: Any) -> Any:
 
 
 def sorted_rows(rows: pa.Table, *, empty_for_null: bool = False) -> list[dict[str, Any]]:
-    """By the first column, which numbers them. `empty_for_null`: see `plain_rows`."""
-    return sorted(plain_rows(rows, empty_for_null=empty_for_null), key=lambda row: row[rows.column_names[0]])
+    """By the first column, and by all others where rows have the same value there. `empty_for_null`: see `plain_rows`."""
+    return sorted(plain_rows(rows, empty_for_null=empty_for_null), key=lambda row: (row[rows.column_names[0]], repr(row)))

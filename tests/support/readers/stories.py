@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+import pytest
+
+from support.lake_kinds.poisoned import refuse_poison
 from support.readers.cases import (
     GROUPS,
     Case,
@@ -27,6 +31,7 @@ from support.readers.cases import (
     two_keys,
 )
 from support.readers.changed_cases import changed_keys, changed_log, upkept_keys, upkept_log
+from support.readers.dead_letter_cases import discarded, put_aside, replayed, replayed_after_change
 from support.readers.source_tables import LAYOUTS, Tables, TieredWorld
 
 STORIES_OF_ALL = (
@@ -48,6 +53,7 @@ STORIES_OF_ALL = (
     upkept_keys,
     changed_log,
     changed_keys,
+    *(partial(story, has_key=has_key) for has_key in (False, True) for story in (put_aside, replayed, replayed_after_change, discarded)),
 )
 STORIES: Mapping[str, Sequence[Callable[[Tables], Story]]] = {
     "iceberg": (*STORIES_OF_ALL, rewritten, row_groups),
@@ -61,13 +67,15 @@ def all_cases(world: TieredWorld) -> list[Case]:
     layouts = list(LAYOUTS[world.lake_format])
     stories = [story(Tables(world, layout)) for layout in layouts for story in STORIES[world.lake_format]]
     cases: dict[Story, list[Case]] = {}
-    while len(cases) < len(stories):
-        for story in stories:
-            if story not in cases:
-                try:
-                    next(story)
-                except StopIteration as end:
-                    cases[story] = end.value
-        world.tier_all()
+    with pytest.MonkeyPatch.context() as refusing:
+        refuse_poison(refusing)
+        while len(cases) < len(stories):
+            for story in stories:
+                if story not in cases:
+                    try:
+                        next(story)
+                    except StopIteration as end:
+                        cases[story] = end.value
+            world.tier_all()
     listed = [case for story in stories for case in cases[story]]
     return sorted(listed, key=lambda case: (layouts.index(case.layout), GROUPS.index(case.group)))
