@@ -91,3 +91,5 @@ DUCKDB = Environment(ROOT / ".venv" / "duckdb", Path(__file__).parent / "duckdb"
 """DuckDB's extensions on PyPI end at 1.5.5, and need that version of DuckDB."""
 CHDB = Environment(ROOT / ".venv" / "chdb", Path(__file__).parent / "chdb" / "requirements.lock", "chDB")
 """chDB unpacks to half a gigabyte, so that only `support.readers.page chdb` makes its environment."""
+TRINO = Environment(ROOT / ".venv" / "trino", Path(__file__).parent / "trino" / "requirements.lock", "Trino's Python client")
+"""Only `support.readers.page trino` makes it."""

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
 from support.readers.duckdb_reader import duckdb_reader
-from support.readers.environment import CHDB, DUCKDB, READERS
+from support.readers.environment import CHDB, DUCKDB, READERS, TRINO
 from support.readers.kinds import ICEBERG_GO, GoReader, OutsideReader, OwnReader
 from support.readers.matrix import Limit, sorted_rows
 from support.readers.questions import Answer, Question, Reader
@@ -84,6 +84,10 @@ def iceberg_go(properties: Mapping[str, str]) -> Reader:
 
 def chdb(properties: Mapping[str, str]) -> Reader:
     return OutsideReader("chdb", f"chDB {CHDB.pin('chdb')}", properties, CHDB)
+
+
+def trino(uri: str) -> Reader:
+    return OutsideReader("trino", f"Trino, client {TRINO.pin('trino')}", {"uri": uri}, TRINO)
 
 
 def by_pyiceberg(properties: Mapping[str, str], question: Question) -> pa.Table:

@@ -88,6 +88,70 @@ def _chdb(warehouse: str) -> Any:
     return chdb.connect(":memory:")
 
 
+def by_trino(properties: Properties, question: Question) -> pa.Table:
+    """A Trino server plans and reads; it has the table in its catalog `lake`. The server's URI is the only property."""
+    names = ", ".join(f'"{name}"' for name in question["columns"])
+    database, table = question["table"].split(".")
+    version = "" if question["snapshot_id"] is None else f" FOR VERSION AS OF {question['snapshot_id']}"
+    where = ""
+    if question["condition"] is not None:
+        literal = {"int": "{}", "str": "'{}'", "date": "DATE '{}'"}[question["condition"]["kind"]].format(question["condition"]["text"])
+        where = f' WHERE "{question["condition"]["column"]}" = {literal}'
+    cursor = _trino(properties["uri"]).cursor()
+    rows = cursor.execute(f'SELECT {names} FROM lake.{database}."{table}"{version}{where}').fetchall()
+    kinds = [_trino_type(column["typeSignature"]) for column in cursor._query.columns]
+    columns = [pa.array([_trino_value(kind, row[place]) for row in rows], kind) for place, kind in enumerate(kinds)]
+    return pa.table(columns, names=[column["name"] for column in cursor._query.columns])
+
+
+@cache
+def _trino(uri: str) -> Any:
+    from trino.dbapi import connect
+
+    return connect(host=uri, user="reader", timezone="UTC", legacy_primitive_types=False)
+
+
+def _trino_type(signature: dict[str, Any]) -> pa.DataType:
+    """The Arrow type of a result's column."""
+    name, arguments = signature["rawType"], [argument["value"] for argument in signature["arguments"]]
+    if name == "array":
+        return pa.list_(_trino_type(arguments[0]))
+    if name == "map":
+        return pa.map_(_trino_type(arguments[0]), _trino_type(arguments[1]))
+    if name == "row":
+        return pa.struct([(argument["fieldName"]["name"], _trino_type(argument["typeSignature"])) for argument in arguments])
+    if name == "decimal":
+        return pa.decimal128(*arguments)
+    return TRINO_TYPES[name]
+
+
+TRINO_TYPES = {
+    "boolean": pa.bool_(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "double": pa.float64(),
+    "varchar": pa.string(),
+    "varbinary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamp with time zone": pa.timestamp("us", "UTC"),
+}
+
+
+def _trino_value(kind: Any, value: Any) -> Any:
+    """A value of Trino's client in the form that Arrow accepts."""
+    if value is None:
+        return None
+    if pa.types.is_list(kind):
+        return [_trino_value(kind.value_type, element) for element in value]
+    if pa.types.is_map(kind):
+        return [(_trino_value(kind.key_type, key), _trino_value(kind.item_type, item)) for key, item in value.items()]
+    if pa.types.is_struct(kind):
+        return {field.name: _trino_value(field.type, part) for field, part in zip(kind, value, strict=True)}
+    return value
+
+
 def by_polars(properties: Properties, question: Question) -> pa.Table:
     """pyiceberg plans, polars reads the files."""
     import polars as pl
@@ -128,6 +192,7 @@ READERS: dict[str, Callable[[Properties, Question], pa.Table]] = {
     "polars": by_polars,
     "daft": by_daft,
     "chdb": by_chdb,
+    "trino": by_trino,
     "pypaimon-rust": by_pypaimon_rust,
 }
 

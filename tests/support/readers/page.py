@@ -1,8 +1,8 @@
 """Writes docs/readers.md from the matrix: `PYTHONPATH=tests .venv/bin/python -m support.readers.page`.
 
-With the argument `Iceberg` or `Paimon` it writes only that part and the introduction. With the argument `chdb` it writes nothing: it lets
-chDB read the Iceberg tables, and prints how many results are equal, how many its limit explains, and all others. With the argument
-`introduction` it writes only the introduction.
+With the argument `Iceberg` or `Paimon` it writes only that part and the introduction. With the argument `introduction` it writes only the
+introduction. With the argument `chdb`, or `trino` and the folders of an unpacked trino-server and of a JDK that it accepts, it writes
+nothing: it lets that reader read the Iceberg tables, and prints how many results are equal, how many its limit explains, and all others.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import structlog
 
-from support.readers.iceberg_readers import ICEBERG_LIMITS, chdb, iceberg_readers
+from support.readers.iceberg_readers import ICEBERG_LIMITS, chdb, iceberg_readers, trino
 from support.readers.matrix import Cell, Limit, matrix
 from support.readers.paimon_readers import PAIMON_LIMITS, paimon_readers
+from support.readers.questions import Reader
 from support.readers.source_tables import TieredWorld
 from support.readers.stories import all_cases
+from support.readers.trino.server import trino_server
 from support.repository import ROOT
 from support.running.spark_sessions import spark_session
 from tiering.cli.spark.properties import lake_properties_for_spark
@@ -29,8 +32,8 @@ PAGE = ROOT / "docs" / "readers.md"
 
 _LIMITS = "\n".join(f"- {limit.text}" for limit in (*ICEBERG_LIMITS, *PAIMON_LIMITS))
 
-BY_HAND, ONLY_INTRODUCTION = "chdb", "introduction"
-"""Arguments beside the formats of the lake."""
+ONLY_INTRODUCTION = "introduction"
+"""An argument beside the formats of the lake and `BY_HAND`."""
 
 INTRODUCTION = f"""# Readers of the lake tables
 
@@ -62,10 +65,30 @@ this page.
 Which of them were tested:
 - **With the tool itself**, in each release: all readers in the table above. DuckDB's extension is a package on PyPI only up to 1.5.5.
 - **With the tool itself, by hand**: chDB 4.4.0, with `SELECT * FROM icebergLocal('FOLDER', SETTINGS iceberg_metadata_file_path = '...')`.
-  Of 151 results 119 are equal and 20 differ as its limit below says. The other 12 are about ROW, or columns inside of others, and
-  differ in the same ways. `PYTHONPATH=.:tests .venv/bin/python -m support.readers.page chdb` repeats it, and installs 800 MB.
-- **Not at all**: Trino. Server 476 needs a newer Java than this project has. To try it, let it read from [a REST catalog](publish.md), and
-  compare the rows with those of another reader.
+  Of 184 results 136 are equal and 36 differ as its limit below says, among them each dead-letter table, whose `raw_record` is BYTES.
+  The other 12 are about ROW, or columns inside of others, and differ in the same ways.
+  `PYTHONPATH=.:tests .venv/bin/python -m support.readers.page chdb` repeats it, and installs 800 MB.
+- **With the tool itself, by hand**: Trino's server 476 on Java 25, asked by its Python client 0.340.0. Its Iceberg connector had
+  [a REST catalog](publish.md), the tests' own one. All 184 results are equal: each row of both Iceberg sections below, the earlier
+  snapshots by `SELECT * FROM lake.db.t FOR VERSION AS OF 4217`. The server needs Java 24 or newer, so no test runs it. To repeat it:
+
+```
+mvn dependency:copy -Dartifact=io.trino:trino-server:476:tar.gz -DoutputDirectory=/tmp && tar xzf /tmp/trino-server-476.tar.gz -C /tmp
+PYTHONPATH=.:tests .venv/bin/python -m support.readers.page trino /tmp/trino-server-476 /usr/lib/jvm/JAVA_25
+```
+
+The first line downloads 821 MB. The second one starts catalog and server on ports of the loopback interface, and stops them at the end.
+Trino's catalog has these properties:
+
+```
+connector.name=iceberg
+iceberg.catalog.type=rest
+iceberg.rest-catalog.uri=http://127.0.0.1:8181
+iceberg.rest-catalog.view-endpoints-enabled=false
+fs.hadoop.enabled=true
+```
+
+The fourth one is for a catalog without views, such as the tests' one. The fifth one lets Trino read files of its own machine.
 
 Limits:
 - No lake table has TIME, BINARY(n), or timestamps finer than microseconds. Lakeward refuses to tier such a column and names it.
@@ -143,10 +166,32 @@ CELLS: Mapping[str, Callable[[Path], list[Cell]]] = {"Iceberg": iceberg_cells, "
 """By the format of the lake, in the page's order."""
 
 
-def read_by_chdb(folder: Path) -> Iterator[str]:
-    """Yields a line for each result of chDB that differs, then a summary."""
+@contextmanager
+def running_chdb(lake_properties: Mapping[str, str], _: Sequence[str]) -> Iterator[Reader]:
+    yield chdb(lake_properties)
+
+
+@contextmanager
+def running_trino(lake_properties: Mapping[str, str], arguments: Sequence[str]) -> Iterator[Reader]:
+    """`arguments`: the folders of an unpacked trino-server and of a JDK that it accepts."""
+    installation, java_home = map(Path, arguments)
+    with TemporaryDirectory() as folder, trino_server(installation, java_home, lake_properties, Path(folder)) as uri:
+        yield trino(uri)
+
+
+BY_HAND: Mapping[str, Callable[[Mapping[str, str], Sequence[str]], AbstractContextManager[Reader]]] = {
+    "chdb": running_chdb,
+    "trino": running_trino,
+}
+"""Readers that no test runs, by the argument that chooses one: each takes the properties of the lake and the other arguments."""
+
+
+def read_by_hand(folder: Path, name: str, arguments: Sequence[str]) -> Iterator[str]:
+    """Yields a line for each result of a reader that differs, then a summary."""
     world = TieredWorld(folder)
-    cells = matrix(all_cases(world), [chdb(world.lake_properties)], ICEBERG_LIMITS)
+    cases = all_cases(world)
+    with BY_HAND[name](world.lake_properties, arguments) as reader:
+        cells = matrix(cases, [reader], ICEBERG_LIMITS)
     world.close()
     for cell in cells:
         if not cell.is_explained:
@@ -157,9 +202,9 @@ def read_by_chdb(folder: Path) -> Iterator[str]:
 
 def main(formats: Sequence[str]) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    if BY_HAND in formats:
+    if formats and formats[0] in BY_HAND:
         with TemporaryDirectory() as folder:
-            print("\n".join(read_by_chdb(Path(folder))))
+            print("\n".join(read_by_hand(Path(folder), formats[0], formats[1:])))
         return
     _, of_format = sections(PAGE.read_text())
     for lake_format in formats or CELLS:

@@ -1,0 +1,1 @@
+"""Trino's server, which only `support.readers.page trino` starts, and the pinned packages of its Python client."""
