@@ -34,8 +34,10 @@ class ActionPages:
         self._limiter: anyio.CapacityLimiter | None = None
 
     async def list(self, request: Request) -> Response:
-        """Lists the procedures of the service."""
-        return self._pages.page(request, "actions.html", {"actions": await run_in_threadpool(actions, self._reader)})
+        """Lists the procedures that the user may run for some table or on the service; with the parameter `all`, also the others."""
+        every = await run_in_threadpool(actions, self._reader)
+        listed = every if request.query_params.get("all") else [action for action in every if not action.refusal]
+        return self._pages.page(request, "actions.html", {"actions": listed, "left_out": len(every) - len(listed)})
 
     async def form(self, request: Request) -> Response:
         """Shows the form of a procedure. The address may have texts of fields."""

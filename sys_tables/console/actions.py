@@ -9,21 +9,23 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from sqlglot import exp
 
+from sys_tables.console.overview import OWN
 from sys_tables.console.query import Query, equal, literal_sql
 from sys_tables.console.reader import Reader, Row
 from sys_tables.declare.scan import Order
 from sys_tables.offline.parsing import CallStatement, parse
+from tiering.access.requirements import PrivilegeTarget
 from tiering.errors import InvalidArgument, StatementFailed, UnknownProcedure
 from tiering.model.names import CATALOG, SYSTEM_DATABASE
 from tiering.model.sql_types import BIGINTS, Instant, literal
 
-PROCEDURES = Query("procedures", ("procedure_name", "description", "privilege", "parameters"), order=(Order("procedure_name"),))
+PROCEDURES = Query("procedures", ("procedure_name", "description", "privilege", "parameters", "allowed"), order=(Order("procedure_name"),))
 _DRY_RUN, _KEY = "dry_run", "idempotency_key"
 _HIDDEN = (_DRY_RUN, _KEY)
 """Parameters that the console sets itself."""
@@ -65,6 +67,14 @@ class Action:
     parameters: Sequence[Parameter]
     changes: bool
     """Whether the procedure changes something."""
+    refusal: str = ""
+    """Why the user may not perform it, as far as this is known before; empty if the user may."""
+
+    @property
+    def table_privilege(self) -> str:
+        """The privilege that the user needs on the table in the form; empty if there is none."""
+        privilege, _, target = self.privilege.partition(" on ")
+        return privilege if target == str(PrivilegeTarget.TABLE) else ""
 
     def arguments(self) -> dict[str, Any]:
         """Returns the values of the fields that are not empty. Raises InvalidArgument."""
@@ -94,14 +104,29 @@ def action(reader: Reader, name: str, texts: Mapping[str, str]) -> Action:
     rows = reader.rows(Query("procedures", PROCEDURES.columns, (equal("procedure_name", name),)))
     if not rows:
         raise UnknownProcedure(f"there is no procedure {name[:200]!r}", hint="The page of actions lists them.")
-    return _action(rows[0], texts)
+    chosen = _action(rows[0], texts)
+    return chosen if chosen.refusal else replace(chosen, refusal=_refusal_on_table(reader, chosen))
+
+
+def _refusal_on_table(reader: Reader, chosen: Action) -> str:
+    """Returns why the user may not perform the action on the table of its form; empty also for a table that the user may not describe."""
+    texts = {parameter.name: parameter.text for parameter in chosen.parameters}
+    database, _, table = texts.get("table", "").partition(".")
+    if not (chosen.table_privilege and database and table):
+        return ""
+    here = (equal("database_name", database), equal("table_name", table), OWN)
+    rows = reader.rows(Query("effective_privileges", ("privileges",), here))
+    if not rows or chosen.table_privilege in rows[0]["privileges"].split(", "):
+        return ""
+    return f"You may not run this procedure for {database}.{table}: it needs {chosen.privilege}, which you do not have."
 
 
 def _action(row: Row, texts: Mapping[str, str]) -> Action:
     parameters = [Parameter(**declared, text=texts.get(declared["name"], "").strip()) for declared in row["parameters"]]
     changes = any(parameter.name == _DRY_RUN for parameter in parameters)
     fields = [parameter for parameter in parameters if parameter.name not in _HIDDEN]
-    return Action(row["procedure_name"], row["description"], row["privilege"], fields, changes)
+    refusal = "" if row["allowed"] else f"You may not run this procedure: it needs {row['privilege']}, which you do not have."
+    return Action(row["procedure_name"], row["description"], row["privilege"], fields, changes, refusal)
 
 
 def new_key() -> str:

@@ -110,9 +110,13 @@ class _Console:
         return self._pages.page(request, "table.html", {"page": page, "status": page.status})
 
     async def table_names(self, request: Request) -> Response:
-        """Returns the options of a field for the name of a table. The only parameter is the text in the field, under the field's name."""
-        text = next(iter(request.query_params.values()), "").strip()[:MAX_TEXT]
-        names = await run_in_threadpool(table_names, self._reader, text)
+        """Returns the options of a field for the name of a table. One parameter is the text in the field, under the field's name;
+        `privilege` may be another one.
+        """
+        parameters = dict(request.query_params)
+        privilege = parameters.pop("privilege", "")[:MAX_TEXT]
+        text = next(iter(parameters.values()), "").strip()[:MAX_TEXT]
+        names = await run_in_threadpool(table_names, self._reader, text, privilege)
         return self._pages.page(request, "table_names.html", {"names": names})
 
     async def round(self, request: Request) -> Response:

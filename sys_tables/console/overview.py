@@ -19,6 +19,8 @@ STATUS_TABLE = "lake_tiering_status"
 PAGE_ROWS = 50
 SUGGESTED = 20
 """Names that a field for a table suggests."""
+CANDIDATES = 200
+"""Tables with a privilege of which the lake tables are suggested. A cluster may have tables that are not in the lake."""
 MAX_TEXT = 200
 """Characters of a search."""
 COLUMNS = (
@@ -101,10 +103,26 @@ def named(text: str) -> Condition:
     return AllOf(tuple(Filter(column, operator, (part,), ignores_case=True) for column, operator, part in parts))
 
 
-def table_names(reader: Reader, text: str) -> list[str]:
-    """Returns the first names of tables that match what a reader has typed so far. Raises the errors of the service."""
-    query = Query(STATUS_TABLE, ("database_name", "table_name"), (named(text),) if text else (), _NAMES, SUGGESTED)
-    return [f"{row['database_name']}.{row['table_name']}" for row in reader.rows(query)]
+OWN: Condition = equal("is_caller", True)
+"""Rows of `sys.effective_privileges` about the user who reads."""
+
+
+def table_names(reader: Reader, text: str, privilege: str = "") -> list[str]:
+    """Returns the first names of lake tables that match what a reader has typed so far. Raises the errors of the service.
+
+    With `privilege`, the names of those on which the reader has it.
+    """
+    columns, conditions = ("database_name", "table_name"), (named(text),) if text else ()
+    if privilege:
+        granted = (Filter("table_name", Operator.IS_NOT_NULL), OWN, contains("privileges", privilege), *conditions)
+        rows = reader.rows(Query("effective_privileges", columns, granted, limit=CANDIDATES))
+        allowed = {(row["database_name"], row["table_name"]) for row in rows}
+        conditions = (Filter("table_name", Operator.IN, tuple({name for _, name in allowed})),)
+        tables = reader.rows(Query(STATUS_TABLE, columns, conditions, _NAMES))
+        tables = [row for row in tables if (row["database_name"], row["table_name"]) in allowed]
+    else:
+        tables = reader.rows(Query(STATUS_TABLE, columns, conditions, _NAMES, SUGGESTED))
+    return [f"{row['database_name']}.{row['table_name']}" for row in tables[:SUGGESTED]]
 
 
 _NOT_RETRIED = AnyOf((Filter("error_retryable", Operator.IS_NULL), equal("error_retryable", False)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,6 +18,7 @@ from sys_tables.console.overview import BY_STATE, PROMISES, SORTS, URGENT, promi
 from sys_tables.console.signing_in import Session
 from sys_tables.console.views.declared import VIEWS
 from sys_tables.registry import Registry
+from tiering.access.requirements import PrivilegeTarget
 from tiering.model.states import LASTING
 from tiering.round_history import PART_NAMES
 
@@ -33,6 +34,7 @@ class Pages:
     """The templates, with the functions that they use."""
 
     def __init__(self, registry: Registry) -> None:
+        self._requirements = {procedure.name: procedure.request_class.requirement for procedure in registry.procedures}
         self._templates = Jinja2Templates(Path(__file__).parent / "templates")
         self._parameters = {procedure.name: [parameter.name for parameter in procedure.parameters] for procedure in registry.procedures}
         self._templates.env.globals |= {
@@ -48,7 +50,7 @@ class Pages:
             "part_names": PART_NAMES,
             "form_of": self._form_of,
             "link_of": cells.link_of,
-            "table_actions": [name for name, parameters in self._parameters.items() if "table" in parameters],
+            "table_actions": self._table_actions,
         }
         self._templates.env.filters |= {"shown": cells.shown, "label": cells.label, "parameters": _parameters}
         self._templates.env.tests |= {"time": cells.is_time, "numeric": cells.is_number}
@@ -62,6 +64,15 @@ class Pages:
         """Returns the address of the form that a `next_action` fills; None for a statement that is no CALL of `sys`."""
         call = prefilled(statement, self._parameters)
         return None if call is None else f"{request.url_for('action', procedure=call[0])}?{_parameters(call[1])}"
+
+    def _table_actions(self, privileges: Sequence[str] | None) -> list[str]:
+        """Returns the procedures for a table, without those for which the user lacks a privilege on it. `privileges` None: unknown."""
+        return [
+            name
+            for name, requirement in self._requirements.items()
+            if "table" in self._parameters[name]
+            if privileges is None or requirement.on is not PrivilegeTarget.TABLE or requirement.privilege in privileges
+        ]
 
 
 def _parameters(texts: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import system_table
-from tiering.access.requirements import EVERY_CALLER
+from tiering.access.requirements import EVERY_CALLER, Requirement
 from tiering.coordinator.interface import CoordinatorView
 from tiering.model.declare import column
 from tiering.model.sql_types import column_list
@@ -35,10 +35,16 @@ class ProcedureRow:
         "The privilege that a caller needs, and on what; NONE: it is enough to be known. Without a policy file all is allowed."
     )
     description: str = column("Description of the procedure.")
+    allowed: bool = column("Whether the caller may call it for at least one table that the caller may describe, or on the service.")
 
 
 @system_table("procedures", ProcedureRow, requires=EVERY_CALLER, comment="The procedures that can be called, with parameters and output.")
 def rows(view: CoordinatorView, scan: ScanRequest) -> Iterator[ProcedureRow]:
+    allowed: dict[Requirement, bool] = {}
     for procedure in scan.procedures:
+        requirement = procedure.request_class.requirement
+        if requirement not in allowed:
+            allowed[requirement] = view.may_call(requirement)
         parameters = tuple(ParameterItem(p.name, p.type, p.required, p.default, p.comment) for p in procedure.parameters)
-        yield ProcedureRow(procedure.name, parameters, column_list(procedure.output_schema), procedure.privilege, procedure.comment)
+        output, is_allowed = column_list(procedure.output_schema), allowed[requirement]
+        yield ProcedureRow(procedure.name, parameters, output, procedure.privilege, procedure.comment, is_allowed)

@@ -94,9 +94,13 @@ class Access:
 
     def visible(self, databases: Any, names: Any) -> Mask:
         """Returns which of many tables the caller may see, in the order of the Arrow arrays of their databases and names."""
+        return self.may_tables(Privilege.DESCRIBE, databases, names)
+
+    def may_tables(self, privilege: Privilege, databases: Any, names: Any) -> Mask:
+        """Returns on which of many tables the privilege is granted, whether or not the caller may see them; the arrays as in `visible`."""
         if self._engine is None:
             return np.ones(len(names), np.bool_)
-        return self._decided(self._engine, Privilege.DESCRIBE, "Table").of_tables(databases, names)
+        return self._decided(self._engine, privilege, "Table").of_tables(databases, names)
 
     def require(self, privilege: Privilege, resource: Resource) -> None:
         """Raises UnknownTable for a table that the caller may not see, and AccessDenied for another missing privilege."""

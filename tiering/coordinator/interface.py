@@ -149,6 +149,11 @@ class CoordinatorView(NamesView, Protocol):
         Exact names narrow it. The groups of a user whom the service does not know are unknown.
         """
 
+    def may_call(self, requirement: Requirement) -> bool:
+        """Returns whether the caller may make a call with this requirement for at least one table that the caller may describe, or on
+        the service.
+        """
+
     def audit(self) -> Iterator[AuditEntry]:
         """Yields the audit trail, the newest entry first."""
 

@@ -64,6 +64,12 @@ class TablePage:
         source, lake = self._rows("tables"), self._rows("lake_table_health")
         return column_pairs(source[0]["schema"], lake[0]["lake_schema"]) if source and lake and lake[0]["lake_schema"] else ()
 
+    @property
+    def own_privileges(self) -> Sequence[str] | None:
+        """Returns what the user may do on the table; None if the cluster does not list it."""
+        own = [row["privileges"].split(", ") for row in self._rows("effective_privileges") if row["is_caller"]]
+        return own[0] if own else None
+
     def _rows(self, table: str) -> Sequence[Row]:
         return next(filled.rows for filled in self.panels if filled.panel.query.table == table)
 
@@ -133,7 +139,7 @@ def panels(here: tuple[Condition, ...], rounds: int = SHOWN_ROUNDS) -> list[Pane
         ),
         Panel(
             "Effective privileges",
-            Query("effective_privileges", ("principal", "groups", "privileges"), here, limit=MAX_BUCKETS),
+            Query("effective_privileges", ("principal", "groups", "privileges", "is_caller"), here, limit=MAX_BUCKETS),
             "The cluster does not list this table.",
         ),
         Panel("Source table", Query("tables", SOURCE, here), "The cluster does not list this table."),

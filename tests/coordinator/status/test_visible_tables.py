@@ -18,6 +18,7 @@ from tiering.access.grants import Grants
 from tiering.access.identity import Authentication, Identity, acting_as
 from tiering.access.policies.effective import EffectivePrivileges
 from tiering.access.privileges import SERVICE, Privilege, Resource
+from tiering.access.requirements import EVERY_CALLER, PrivilegeTarget, Requirement
 from tiering.coordinator.decisions.records import EventRecord, Level
 from tiering.coordinator.interface import History, HistoryRange
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
@@ -89,6 +90,32 @@ def test_effective_privileges_are_those_that_are_enforced(world: World) -> None:
         }
         allowed = {(place.database, place.name, right) for place in places for right in Privilege if access.may(right, place)}
         assert shown == allowed
+
+
+def test_a_call_is_allowed_for_those_who_have_its_privilege_on_a_table_that_they_may_see(world: World) -> None:
+    calls = {
+        "select": Requirement(Privilege.SELECT, PrivilegeTarget.TABLE),
+        "operate": Requirement(Privilege.OPERATE, PrivilegeTarget.ROUND),
+        "service": Requirement(Privilege.OPERATE, PrivilegeTarget.SERVICE),
+        "free": EVERY_CALLER,
+    }
+
+    def allowed() -> set[str]:
+        return {name for name, requirement in calls.items() if world.coordinator.view().may_call(requirement)}
+
+    with acting_as(ANA):
+        assert allowed() == {"select", "free"}
+        assert [row.is_caller for row in world.coordinator.view().effective_privileges()] == [True, True]
+    with acting_as(Identity("zoe", Authentication.TOKEN)):
+        assert allowed() == {"free"}
+    with acting_as(OTTO):
+        assert allowed() == calls.keys()
+        assert {(row.principal, row.is_caller) for row in world.coordinator.view().effective_privileges()} == {
+            ("otto", True),
+            ("ana", False),
+        }
+    world.coordinator.grants = Grants()
+    assert allowed() == calls.keys()
 
 
 def test_an_admin_learns_nothing_of_a_table_that_is_hidden_from_the_admin(tmp_path: Path, world: World) -> None:

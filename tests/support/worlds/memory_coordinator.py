@@ -115,6 +115,9 @@ class MemoryView:
     ) -> Iterator[EffectivePrivileges]:
         return iter(())
 
+    def may_call(self, requirement: Requirement) -> bool:
+        return True
+
     def proofs(self) -> Sequence[TableProof]:
         return ()
 

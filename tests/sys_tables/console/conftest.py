@@ -20,6 +20,8 @@ POLICIES = """
 permit (principal == User::"olga", action, resource);
 permit (principal in Group::"staff", action, resource is Table in Database::"hr");
 permit (principal == User::"vera", action == Action::"DESCRIBE", resource is Table in Database::"hr");
+permit (principal == User::"theo", action == Action::"DESCRIBE", resource is Table in Database::"hr");
+permit (principal == User::"theo", action == Action::"OPERATE", resource == Table::"hr.people");
 forbid (principal in Group::"staff", action, resource == Table::"hr.layoffs");
 """
 HIDDEN, VISIBLE = TablePath("hr", "layoffs"), TablePath("hr", "people")
@@ -29,8 +31,11 @@ Browser = Callable[[str], TestClient]
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedService]:
-    """Olga may do everything. Ana is of the staff, for whom hr.layoffs does not exist. Nina may do nothing, and Vera may only describe."""
-    with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, {"ana": ("staff",), "olga": (), "nina": (), "vera": ()}) as running:
+    """Olga may do everything. Ana is of the staff, for whom hr.layoffs does not exist. Nina may do nothing, and Vera may only describe.
+    Theo may describe both tables, and operate hr.people.
+    """
+    roles = {"ana": ("staff",), "olga": (), "nina": (), "vera": (), "theo": ()}
+    with guarded_service(tmp_path_factory.mktemp("service"), POLICIES, roles) as running:
         for path in (HIDDEN, VISIBLE):
             running.ensure_table(path)
         yield running

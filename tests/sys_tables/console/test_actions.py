@@ -72,6 +72,88 @@ def test_every_procedure_has_a_form_with_a_described_field_for_each_parameter(si
     assert browser.get("/actions/drop_everything").status_code == 404
 
 
+ALL = {procedure.name for procedure in default_registry().procedures}
+NEEDS = {procedure.name: procedure.privilege for procedure in default_registry().procedures}
+
+
+def listed(page: str) -> set[str]:
+    return set(re.findall(r'<th scope="row"[^>]*><a href="[^"]*/actions/(\w+)"', page))
+
+
+@pytest.mark.parametrize(
+    ("user", "privileges"),
+    [
+        ("nina", {"NONE"}),
+        ("vera", {"NONE", "DESCRIBE"}),
+        ("theo", {"NONE", "DESCRIBE", "OPERATE"}),
+        ("ana", {"NONE", "DESCRIBE", "SELECT", "TIER", "OPERATE"}),
+    ],
+)
+def test_a_user_sees_the_procedures_that_he_or_she_may_run_and_the_number_of_the_others(
+    signed_in: Browser, user: str, privileges: set[str]
+) -> None:
+    browser = signed_in(user)
+    page = browser.get("/actions").text
+    allowed = {name for name, need in NEEDS.items() if need.partition(" on ")[0] in privileges and not need.endswith("the service")}
+    assert listed(page) == allowed
+    assert f"{len(ALL - allowed)} more procedures need a privilege that you do not have." in page
+    every = browser.get("/actions?all=yes").text
+    assert (listed(every), every.count("(you do not have it)"), "more procedures need" in every) == (ALL, len(ALL - allowed), False)
+    for name in sorted(ALL):
+        form = html.unescape(browser.get(f"/actions/{name}").text)
+        assert (f"You may not run this procedure: it needs {NEEDS[name]}, which you do not have." in form) == (name not in allowed)
+
+
+def test_a_user_without_limits_sees_all_procedures_and_no_number(signed_in: Browser) -> None:
+    page = signed_in("olga").get("/actions").text
+    assert (listed(page), "more procedure" in page) == (ALL, False)
+
+
+def test_a_form_says_for_which_table_the_user_lacks_the_privilege_and_nothing_of_a_hidden_one(signed_in: Browser) -> None:
+    def text_of(user: str, table: str) -> str:
+        return html.unescape(signed_in(user).get(f"/actions/pause_tiering?table={table}").text)
+
+    missing = "You may not run this procedure for hr.layoffs: it needs OPERATE on the table, which you do not have."
+    assert [missing in text_of("theo", table) for table in ("hr.layoffs", "hr.people")] == [True, False]
+    hidden, unknown = (
+        re.sub(r'value="\w{43,}"|hr.layoffs|hr.nothing', "", text_of("ana", table)) for table in ("hr.layoffs", "hr.nothing")
+    )
+    assert hidden == unknown
+    assert "You may not run" not in text_of("ana", "hr.layoffs")
+
+
+def test_a_form_suggests_the_tables_on_which_the_user_has_the_privilege(signed_in: Browser) -> None:
+    theo = signed_in("theo")
+    form = html.unescape(theo.get("/actions/pause_tiering").text)
+    [address] = re.findall(r'id="argument_table"[^>]* hx-get="([^"]+)"', form)
+    names = [re.findall(r'value="([^"]+)"', theo.get(f"{address}&argument_table={text}").text) for text in ("", "lay")]
+    assert address.endswith("/table-names?privilege=OPERATE")
+    assert names == [["hr.people"], []]
+    explained = html.unescape(theo.get("/actions/explain_tiering").text)
+    [address] = re.findall(r'id="argument_table"[^>]* hx-get="([^"]+)"', explained)
+    assert {"hr.layoffs", "hr.people"} <= set(re.findall(r'value="([^"]+)"', theo.get(address).text))
+    assert re.findall(r'value="hr.layoffs"', signed_in("ana").get(address).text) == []
+
+
+def test_the_page_of_a_table_has_the_actions_that_the_user_may_run_for_it(signed_in: Browser) -> None:
+    theo = signed_in("theo")
+    assert ["/actions/pause_tiering?" in theo.get(f"/tables/hr/{name}").text for name in ("people", "layoffs")] == [True, False]
+    assert ["/actions/explain_tiering?" in theo.get(f"/tables/hr/{name}").text for name in ("people", "layoffs")] == [True, True]
+
+
+def test_a_next_action_is_a_button_for_those_who_may_run_it_and_names_the_privilege_to_the_others(
+    service: GuardedService, access: Access, signed_in: Browser
+) -> None:
+    service.ensure_table(TablePath("hr", "waiting"))
+    with SystemCatalog(service.running.uri, access=access("olga")) as catalog:
+        catalog.call("pause_tiering", table="hr.waiting")
+    for user, is_button in (("olga", True), ("vera", False)):
+        browser = signed_in(user)
+        for address in ("/tables/hr/waiting", "/?q=waiting"):
+            page = html.unescape(browser.get(address).text)
+            assert ("Do this" in page, "ask for OPERATE on hr.waiting" in page) == (is_button, not is_button)
+
+
 def test_a_change_is_checked_and_then_made_once_however_often_it_is_sent(
     service: GuardedService, access: Access, signed_in: Browser, paused: Callable[[str], Any]
 ) -> None:

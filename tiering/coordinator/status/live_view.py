@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tiering.access.audit import AuditEntry, AuditTrail
 from tiering.access.grants import EVERYTHING, NO_POLICIES, Access, PolicyState
-from tiering.access.policies.effective import EffectivePrivileges, effective_privileges
+from tiering.access.policies.effective import EffectivePrivileges, effective_privileges, granted_on
 from tiering.access.privileges import SERVICE, Privilege, Resource
 from tiering.access.requirements import PrivilegeTarget, Requirement
 from tiering.cluster.base import LeaseListing, TableCatalog
@@ -281,10 +281,21 @@ class View:
         own = self._access
         others = self._known_users(principal) if own.may(Privilege.ADMIN, SERVICE) else ()
         databases = [name for name in self.databases() if database_name in (None, name)]
-        paths = [table.path for name in databases for table in self.tables(name) if table_name in (None, table.path.table_name)]
+        paths = self._paths(databases, table_name)
         for access in (own, *(access for access in others if access.identity.principal != own.identity.principal)):
             if principal in (None, access.identity.principal):
-                yield from effective_privileges(access, databases, paths)
+                yield from effective_privileges(access, databases, paths, is_caller=access is own)
+
+    def may_call(self, requirement: Requirement) -> bool:
+        privilege = requirement.privilege
+        if privilege is None or self._access.is_unrestricted:
+            return True
+        if requirement.on is PrivilegeTarget.SERVICE:
+            return self._access.may(privilege, SERVICE)
+        return bool(granted_on(self._access, privilege, self._paths(self.databases())).any())
+
+    def _paths(self, databases: Sequence[str], table_name: str | None = None) -> list[TablePath]:
+        return [table.path for name in databases for table in self.tables(name) if table_name in (None, table.path.table_name)]
 
     def audit(self) -> Iterator[AuditEntry]:
         return iter(()) if self._audit is None else self._audit.entries()
