@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from support.running.spark_sessions import complaint
 from support.worlds.memory_coordinator import MemoryCoordinator, table_info, table_status
 from sys_tables.declare.scan import ScanRequest
 from sys_tables.declare.system_table import SystemTable, system_table
@@ -235,6 +236,17 @@ def test_the_catalog_can_be_the_default_one(flights: Any, session: Session) -> N
     assert "kinds" in column_of(spark, "SHOW TABLES IN sys", "tableName")
     spark.sql("USE sys")
     assert spark.sql("SELECT id FROM kinds LIMIT 1").first().id == 1
+
+
+def test_a_catalog_without_functions_of_its_own_lists_those_of_spark(flights: Any, session: Session) -> None:
+    spark = session(flights.uri)
+    spark.sql("USE fluss.sys")
+
+    assert "date_trunc" in column_of(spark, "SHOW FUNCTIONS LIKE 'date*'", "function")
+    assert column_of(spark, "SHOW USER FUNCTIONS IN fluss.demo", "function") == []
+    assert column_of(spark, "SHOW USER FUNCTIONS IN fluss.default", "function") == []
+    assert "[SCHEMA_NOT_FOUND] there is no namespace nope in the catalog fluss" in complaint(spark, "SHOW FUNCTIONS IN fluss.nope")
+    assert "[UNRESOLVED_ROUTINE]" in complaint(spark, "SELECT nope(1)")
 
 
 def test_a_table_added_in_python_is_seen_at_once(flights: Any, session: Session) -> None:

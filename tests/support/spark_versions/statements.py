@@ -140,6 +140,9 @@ STATEMENTS = (
         Statement(LISTINGS, "SHOW CREATE TABLE fluss.{db}.t", {"4.2": COLLATIONS, "4.3": COLLATIONS}),
         Statement(LISTINGS, "SHOW TABLE EXTENDED IN fluss.{db} LIKE 'copy'", unstable=("information",)),
         Statement(LISTINGS, "SHOW PROCEDURES IN fluss.sys", {"4.0": NO_SHOW_PROCEDURES}),
+        "SHOW FUNCTIONS IN fluss.sys LIKE 'date_trunc'",
+        "SHOW USER FUNCTIONS IN fluss.{db}",
+        "SHOW FUNCTIONS IN fluss.nope",
         "DESCRIBE fluss.{db}.t",
         Statement(LISTINGS, "DESCRIBE EXTENDED fluss.{db}.t", {"4.0": NO_CONSTRAINTS, **DETAILS_BY_NAME}, unstable=("data_type",)),
         Statement(LISTINGS, "DESCRIBE EXTENDED fluss.sys.lake_tiering_status", DETAILS_BY_NAME),
@@ -185,6 +188,7 @@ ERRORS = frozenset(
         "CALL fluss.sys.tier_table('demo.flights', timeout_ms => 'soon')",
         "CALL fluss.sys.nope()",
         "SHOW TABLES IN fluss.nope",
+        "SHOW FUNCTIONS IN fluss.nope",
         "DROP TABLE fluss.{db}.copy",
         "DROP DATABASE fluss.{db}",
     }

@@ -26,14 +26,17 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.spark.SparkConf;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -44,7 +47,7 @@ import scala.Tuple2;
  * beside the system tables and procedures, and knows none of them by name: the service lists them.
  * Thread-safe.
  */
-public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
+public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog, FunctionCatalog {
 
   private String name;
   private String lakeName;
@@ -292,6 +295,21 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog {
           String namespace = resolver.namespace(ident.namespace(), Missing.ROUTINE_NOT_FOUND);
           return new ServiceProcedure(name, resolver.procedure(namespace, ident.name()), service);
         });
+  }
+
+  /**
+   * None: a service has no functions. Without this method Spark refuses SHOW FUNCTIONS, and with it
+   * lists its own functions. Throws SCHEMA_NOT_FOUND.
+   */
+  @Override
+  public Identifier[] listFunctions(String[] namespace) {
+    listNamespaces(namespace);
+    return new Identifier[0];
+  }
+
+  @Override
+  public UnboundFunction loadFunction(Identifier ident) throws NoSuchFunctionException {
+    throw new NoSuchFunctionException(ident);
   }
 
   @Override
