@@ -1,4 +1,5 @@
-"""GUI and BI tools get the answers that they need to what each sends first. `tools/` has recordings from their public sources.
+"""GUI and BI tools get the answers that they need to what each sends first. `tools/` has what Superset itself sent, and for the other
+tools what their public sources send.
 
 The tools themselves do not run here. For Superset, the libraries run through which it talks to a Thrift server: PyHive and SQLAlchemy.
 """
