@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from tiering.cluster.capabilities import ResumableReader
 from tiering.cluster.skipping import reader_without, still_skipped
+from tiering.errors import ClusterUnavailable
+from tiering.model.refused_records import bucket_stopped
 from tiering.model.splits import TieringLogSplit
 from tiering.model.tables import BucketKey, BucketOffsets, Offsets, TableInfo, TablePath, TableType
 
@@ -37,6 +40,42 @@ def test_all_records_but_those_are_read(skipped: tuple[int, ...]) -> None:
     offsets = [offset for batch in reader.read() for offset in batch.column("offset").to_pylist()]
     assert offsets == [offset for offset in range(10, 20) if offset not in skipped]
     assert reader.split == split
+
+
+@dataclass(frozen=True)
+class StoppingNumbers:
+    """Stops before each of `undecodable` as the reader of a Fluss log does, and fails if `is_down`."""
+
+    split: TieringLogSplit
+    undecodable: Collection[int] = ()
+    is_down: bool = False
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        if self.is_down:
+            raise ClusterUnavailable("the cluster does not answer")
+        for number in range(self.split.starting_offset, self.split.stopping_offset):
+            if number in self.undecodable:
+                raise bucket_stopped(self.split.table_path, B0, None, number, "its column is beyond microseconds")
+            yield pa.RecordBatch.from_pydict({"offset": pa.array([number], pa.int64())})
+
+    def from_offset(self, offset: int) -> StoppingNumbers:
+        return replace(self, split=replace(self.split, starting_offset=offset))
+
+
+@pytest.mark.parametrize("start", [10, 13, 14])
+def test_an_uncertain_record_is_read_if_it_can_be_decoded(start: int) -> None:
+    split = TieringLogSplit(TablePath("sales", "orders"), B0, None, 10, 20, 20)
+    opened = reader_without(lambda part: StoppingNumbers(part, (13,)), split, (11,), (11, 13, 15, 25))
+    reader = pickle.loads(pickle.dumps(opened))
+    assert isinstance(reader, ResumableReader)
+    offsets = [offset for batch in reader.from_offset(start).read() for offset in batch.column("offset").to_pylist()]
+    assert offsets == [offset for offset in range(start, 20) if offset not in (11, 13)]
+
+
+def test_an_uncertain_record_that_the_cluster_does_not_return_is_an_error() -> None:
+    split = TieringLogSplit(TablePath("sales", "orders"), B0, None, 10, 20, 20)
+    with pytest.raises(ClusterUnavailable):
+        list(reader_without(lambda part: StoppingNumbers(part, is_down=True), split, (), (10,)).read())
 
 
 LEFT_OUT = {3: "a3", 5: None, 7: "a7", 9: "a9"}

@@ -8,7 +8,7 @@ A record is also identified by its trace. If a log was cut and has grown again, 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -16,8 +16,10 @@ import pyarrow as pa
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import CountingReader, ResumableReader, read_columns, uncounted
 from tiering.cluster.log_state import traces_at
+from tiering.errors import BucketStopped
+from tiering.model.refused_records import may_come_from_a_value
 from tiering.model.splits import TieringLogSplit
-from tiering.model.tables import BucketOffsets, SkippedRecords, TableInfo
+from tiering.model.tables import BucketKey, BucketOffsets, SkippedRecords, TableInfo
 
 _MAX_FRUITLESS_READS = 8
 """Number of reads of a bucket that show no trace after which its remaining records stay left out. Some services have no traces at all."""
@@ -41,6 +43,30 @@ def still_skipped(cluster: SplitSource, table: TableInfo, skipped: SkippedRecord
             if is_same is False:
                 confirmed[bucket] = {before: trace_before for before, trace_before in confirmed[bucket].items() if before < offset}
     return confirmed
+
+
+@dataclass(frozen=True)
+class MarkedRecords:
+    """Records of a log that markers name, and how reads treat them.
+
+    `skipped`: no read returns them. `put_aside`: dead letters. A read that needs the log at their offsets began before rounds put them
+    aside, so it returns them, as it would have then. It leaves out those that the cluster cannot decode.
+    """
+
+    skipped: Mapping[BucketKey, Collection[int]] = field(default_factory=dict)
+    put_aside: Mapping[BucketKey, Collection[int]] = field(default_factory=dict)
+
+
+def marked_records(
+    cluster: SplitSource, table: TableInfo, skipped: SkippedRecords, put_aside: Mapping[BucketKey, Collection[int]]
+) -> MarkedRecords:
+    """Returns the records that the log still has (`still_skipped`). `put_aside`: those in `skipped` that no user left out.
+
+    Raises ClusterUnavailable, UnknownTable.
+    """
+    present = still_skipped(cluster, table, skipped)
+    aside = {bucket: offsets.keys() & put_aside.get(bucket, ()) for bucket, offsets in present.items()}
+    return MarkedRecords({bucket: offsets.keys() - aside[bucket] for bucket, offsets in present.items()}, aside)
 
 
 def _comparable(records: Mapping[int, str | None], log: BucketOffsets) -> list[int]:
@@ -114,11 +140,47 @@ class SkippingReader:
             yield from read_columns(part, columns)
 
 
-def reader_without(open_reader: Callable[[TieringLogSplit], SplitReader], split: TieringLogSplit, skipped: Collection[int]) -> SplitReader:
-    """Returns a reader of `split` that leaves out the records at the offsets `skipped`. Raises what `open_reader` raises."""
-    inside = sorted(offset for offset in skipped if split.starting_offset <= offset < split.stopping_offset)
-    if not inside:
+@dataclass(frozen=True)
+class UncertainRecord:
+    """Reads one record, or nothing if the cluster cannot decode it. Can be pickled. Implements `ResumableReader`."""
+
+    split: TieringLogSplit
+    reader: SplitReader
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yields the record. Raises the errors of the reader that come from no value. Implements `SplitReader.read`."""
+        try:
+            batches = list(self.reader.read())
+        except Exception as error:  # a record that cannot be decoded fails in any way
+            if not isinstance(error, BucketStopped) and not may_come_from_a_value(error):
+                raise
+            return
+        yield from batches
+
+    def from_offset(self, offset: int) -> UncertainRecord:
+        return self
+
+
+def reader_without(
+    open_reader: Callable[[TieringLogSplit], SplitReader],
+    split: TieringLogSplit,
+    skipped: Collection[int],
+    uncertain: Collection[int] = (),
+) -> SplitReader:
+    """Returns a reader of `split` that leaves out the records at the offsets `skipped`, and those at `uncertain` that cannot be decoded.
+
+    Raises what `open_reader` raises.
+    """
+    left_out, alone = ({at for at in offsets if split.starting_offset <= at < split.stopping_offset} for offsets in (skipped, uncertain))
+    if not left_out and not alone:
         return open_reader(split)
-    ends = pairwise([split.starting_offset - 1, *inside, split.stopping_offset])
-    parts = [replace(split, starting_offset=before + 1, stopping_offset=stop) for before, stop in ends if before + 1 < stop]
-    return SkippingReader(split, tuple(open_reader(part) for part in parts), tuple(parts))
+    parts: list[SplitReader] = []
+    ranges: list[TieringLogSplit] = []
+    for before, stop in pairwise([split.starting_offset - 1, *sorted(left_out | alone), split.stopping_offset]):
+        if before + 1 < stop:
+            ranges.append(replace(split, starting_offset=before + 1, stopping_offset=stop))
+            parts.append(open_reader(ranges[-1]))
+        if stop in alone - left_out:
+            ranges.append(replace(split, starting_offset=stop, stopping_offset=stop + 1))
+            parts.append(UncertainRecord(ranges[-1], open_reader(ranges[-1])))
+    return SkippingReader(split, tuple(parts), tuple(ranges))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from tiering.cluster.base import SplitSource
+from tiering.cluster.skipping import MarkedRecords
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
-from tiering.model.tables import SkippedRecords, TableInfo, TableType
+from tiering.model.tables import TableInfo, TableType
 from tiering.union_read.plan import LakeOpener, is_dense, plan_scan
 from tiering.union_read.pushdown.pruning import concerns_only_partitions, partition_matches
 from tiering.union_read.readers import CountedRows, RowReader
 
 
 def count_rows(
-    source: SplitSource, open_lake: LakeOpener, moment: ReadMoment, scan: ReadScan, skipped: SkippedRecords | None = None
+    source: SplitSource, open_lake: LakeOpener, moment: ReadMoment, scan: ReadScan, marked: MarkedRecords | None = None
 ) -> int | None:
     """Returns the exact number of rows of a scan; None if only reading the rows tells it.
 
@@ -25,7 +26,7 @@ def count_rows(
     if (moment.log_records or scan.part is ReadPart.CHANGELOG) and not is_dense(source, table):
         return None
     total = 0
-    for reader in plan_scan(source, open_lake, moment, scan, skipped):
+    for reader in plan_scan(source, open_lake, moment, scan, marked):
         rows = _matching_rows(table, scan, reader)
         if rows is None:
             return None

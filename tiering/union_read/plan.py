@@ -16,7 +16,7 @@ import tenacity
 
 from tiering.cluster.base import SplitReader, SplitSource
 from tiering.cluster.capabilities import DenseOffsets, FormerColumns, KeyBuckets
-from tiering.cluster.skipping import reader_without
+from tiering.cluster.skipping import MarkedRecords, reader_without
 from tiering.errors import InvalidArgument, KvSnapshotGone, LakeDisabled, LakeUnavailable, LogTruncated, SourceChanged
 from tiering.lake.base import Lake, LakeView
 from tiering.lake.file_lists import RowScan
@@ -31,7 +31,6 @@ from tiering.model.tables import (
     SYSTEM_COLUMNS,
     BucketKey,
     Offsets,
-    SkippedRecords,
     TableBucket,
     TableInfo,
     TablePath,
@@ -225,9 +224,9 @@ def scan_tasks(table: TableInfo, readers: Sequence[RowReader], scan: ReadScan) -
 
 
 def plan_scan(
-    source: SplitSource, open_lake: LakeOpener, moment: ReadMoment, scan: ReadScan, skipped: SkippedRecords | None = None
+    source: SplitSource, open_lake: LakeOpener, moment: ReadMoment, scan: ReadScan, marked: MarkedRecords | None = None
 ) -> list[RowReader]:
-    """Returns the readers of a scan. `skipped` has the records that `CALL sys.skip_record` left out.
+    """Returns the readers of a scan. `marked` has the records that the lake lacks below its ends.
 
     Raises SourceChanged (the table was recreated, or a partition was dropped since), LogTruncated, KvSnapshotGone, LakeUnavailable,
     SchemaDrift, InvalidArgument (an unknown column), LakeDisabled (rows are only in the lake copy), ClusterUnavailable.
@@ -236,7 +235,7 @@ def plan_scan(
     scan_columns(table, scan)
     if moment.only_in_lake and scan.part is not ReadPart.CHANGELOG:
         raise lake_disabled(table, moment.only_in_lake)
-    log = LogPart(source, table, moment, skipped or {}, scan.conditions)
+    log = LogPart(source, table, moment, marked or MarkedRecords(), scan.conditions)
     if scan.part is ReadPart.CHANGELOG:
         return log.changelog(whole=True)
     if table.table_type is TableType.LOG:
@@ -338,12 +337,12 @@ class LogPart:
     """
 
     def __init__(
-        self, source: SplitSource, table: TableInfo, moment: ReadMoment, skipped: SkippedRecords, conditions: Sequence[Condition]
+        self, source: SplitSource, table: TableInfo, moment: ReadMoment, marked: MarkedRecords, conditions: Sequence[Condition]
     ) -> None:
         self._source = source
         self._table = table
         self._moment = moment
-        self._skipped = skipped
+        self._marked = marked
         self.names: dict[int | None, str | None] = {None: None}
         """Names of the living partitions."""
         self._partitions = partitions = source.partitions(table)
@@ -429,12 +428,16 @@ class LogPart:
         return TieringSnapshotSplit(self._table.path, bucket, name, moment.kv_snapshots[bucket], moment.starting_offsets[bucket], None)
 
     def _reader(self, split: TieringLogSplit) -> SplitReader:
-        return reader_without(lambda part: self._source.reader(self._table, part), split, self._skipped.get(split.bucket, ()))
+        skipped, put_aside = (offsets.get(split.bucket, ()) for offsets in (self._marked.skipped, self._marked.put_aside))
+        return reader_without(lambda part: self._source.reader(self._table, part), split, skipped, put_aside)
 
     def _records(self, split: TieringLogSplit) -> int | None:
         """Returns the number of records that `_reader` yields; None = unknown."""
-        skipped = sum(split.starting_offset <= offset < split.stopping_offset for offset in self._skipped.get(split.bucket, ()))
-        return split.records - skipped if self._is_dense else None
+        skipped, put_aside = (
+            sum(split.starting_offset <= offset < split.stopping_offset for offset in offsets.get(split.bucket, ()))
+            for offsets in (self._marked.skipped, self._marked.put_aside)
+        )
+        return split.records - skipped if self._is_dense and not put_aside else None
 
     def _bytes(self, bucket: BucketKey, records: int) -> int:
         size = self._ends[bucket].bytes_per_record

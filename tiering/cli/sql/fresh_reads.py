@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from sys_tables.offline.fresh_rows import OpenRead
 from tiering.cluster.base import SplitSource, TableCatalog
-from tiering.cluster.skipping import still_skipped
+from tiering.cluster.skipping import MarkedRecords, marked_records
+from tiering.coordinator.decisions.records import LakeState
 from tiering.coordinator.memory.store import Store
 from tiering.coordinator.observing.lake_reader import Lakes
 from tiering.errors import LakewardError
 from tiering.model.reading.scans import ReadMoment, ReadScan
-from tiering.model.tables import SkippedRecords, TableInfo, TablePath
+from tiering.model.tables import TableInfo, TablePath
 from tiering.union_read.plan import LakeOpener, open_read, plan_scan, scan_tasks, with_changelog_starts
 from tiering.union_read.read_client import OpenedRead, ReadClient
 from tiering.union_read.task_codec import decode
@@ -34,7 +35,7 @@ class LocalRead:
     open_lake: LakeOpener
     table: TableInfo
     moment: ReadMoment
-    skipped: SkippedRecords
+    marked: MarkedRecords
 
     @property
     def lake_snapshot_id(self) -> int | None:
@@ -53,7 +54,7 @@ class LocalRead:
 
     def rows(self, scan: ReadScan) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a scan (`FreshRead.rows`)."""
-        readers = plan_scan(self.cluster, self.open_lake, self.moment, scan, self.skipped)
+        readers = plan_scan(self.cluster, self.open_lake, self.moment, scan, self.marked)
         for task in scan_tasks(self.table, readers, scan):
             yield from task.read()
 
@@ -69,8 +70,9 @@ def reads_of_folder(store: Store, cluster: SplitSource, open_lake: LakeOpener) -
         moment = open_read(cluster, path, lambda table: lakes.base_for_reading(records.get(table.table_id), table))
         moment = with_changelog_starts(cluster, moment)
         table, record = cluster.table(path), records.get(moment.table_id)
-        skipped = {} if record is None else still_skipped(cluster, table, record.lake.skipped_records)
-        yield LocalRead(cluster, open_lake, table, moment, skipped)
+        lake = LakeState() if record is None else record.lake
+        marked = marked_records(cluster, table, lake.skipped_records, lake.put_aside_offsets)
+        yield LocalRead(cluster, open_lake, table, moment, marked)
 
     return opened
 

@@ -19,7 +19,7 @@ from tiering.access.acting_for import current_subject
 from tiering.access.grants import Grants
 from tiering.access.privileges import Privilege, Resource
 from tiering.cluster.base import ClusterOwner
-from tiering.cluster.skipping import still_skipped
+from tiering.cluster.skipping import MarkedRecords, marked_records
 from tiering.coordinator.decisions.records import EventRecord, Level, TableRecord
 from tiering.coordinator.memory.table_records import TableRecords
 from tiering.coordinator.observing.discovery import Discovery
@@ -34,7 +34,7 @@ from tiering.lake.rules.base_check import Base
 from tiering.model.names import LAKE_SUFFIX, sql_name
 from tiering.model.reading.open_reads import AGAIN, MAX_TTL, READ_TTL, OpenRead
 from tiering.model.reading.scans import ReadMoment, ReadPart, ReadScan
-from tiering.model.tables import SkippedRecords, TableBucket, TableInfo, TablePath
+from tiering.model.tables import TableBucket, TableInfo, TablePath
 from tiering.union_read.count import count_rows
 from tiering.union_read.plan import lease_snapshots, open_read, plan_scan, scan_tasks, with_changelog_starts
 from tiering.union_read.streams.batches import StreamedTable
@@ -185,7 +185,7 @@ class Reads:
         read, new_ticket = self._scanned(ticket, scan)
         table = self._cluster.table(read.moment.path)
         with _hint_at_the_copy(table.path):
-            readers = plan_scan(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table))
+            readers = plan_scan(self._cluster, self._lakes.of, read.moment, scan, self._marked(table))
         return scan_tasks(table, readers, scan), new_ticket
 
     def count(self, ticket: bytes, scan: ReadScan) -> tuple[int | None, bytes | None]:
@@ -194,7 +194,7 @@ class Reads:
         read, new_ticket = self._scanned(ticket, scan)
         table = self._cluster.table(read.moment.path)
         with _hint_at_the_copy(table.path):
-            return count_rows(self._cluster, self._lakes.of, read.moment, scan, self._skipped(table)), new_ticket
+            return count_rows(self._cluster, self._lakes.of, read.moment, scan, self._marked(table)), new_ticket
 
     def streamed(self, path: TablePath, read_id: str) -> tuple[StreamedTable, TableInfo]:
         """Returns the parts with which batches of a stream of the table are planned, and the table. `read_id`: the read of the stream.
@@ -203,7 +203,7 @@ class Reads:
         """
         self.open_reads.check_room(current_subject().principal, read_id)
         table = self._cluster.table(path)
-        return StreamedTable(self._cluster, self._lakes.of, self._checked_base, self._skipped(table)), table
+        return StreamedTable(self._cluster, self._lakes.of, self._checked_base, self._marked(table)), table
 
     def now(self) -> datetime:
         """Returns the coordinator's time."""
@@ -266,9 +266,11 @@ class Reads:
             record = self._table_records.get(table.table_id)
         return record
 
-    def _skipped(self, table: TableInfo) -> SkippedRecords:
+    def _marked(self, table: TableInfo) -> MarkedRecords:
         record = self._table_records.get(table.table_id)
-        return {} if record is None else still_skipped(self._cluster, table, record.lake.skipped_records)
+        if record is None:
+            return MarkedRecords()
+        return marked_records(self._cluster, table, record.lake.skipped_records, record.lake.put_aside_offsets)
 
     def _allowed(self, ticket: bytes) -> OpenRead:
         """Returns the read of a ticket, if its caller may still read the table. Raises AccessDenied, UnknownTable."""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tiering.cluster.base import SplitSource
 from tiering.cluster.capabilities import FormerColumns
+from tiering.cluster.skipping import MarkedRecords
 from tiering.errors import InvalidArgument, LakeUnavailable, SourceChanged
 from tiering.model.names import CHANGELOG_SUFFIX, sql_name
 from tiering.model.reading.scans import ReadMoment, ReadScan
@@ -22,7 +23,6 @@ from tiering.model.tables import (
     BucketKey,
     BucketOffsets,
     ChangeType,
-    SkippedRecords,
     TableInfo,
     TablePath,
     TableType,
@@ -84,12 +84,12 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class StreamedTable:
-    """The parts from which batches are planned. `skipped` has the records that `CALL sys.skip_record` left out."""
+    """The parts from which batches are planned. `marked` has the records that the lake lacks below its ends."""
 
     cluster: SplitSource
     open_lake: LakeOpener
     checked_base: CheckedBase
-    skipped: SkippedRecords | None = None
+    marked: MarkedRecords | None = None
 
     @plan_again_if_stale
     def next_batch(self, options: StreamOptions, start: StreamOffset | None, limit: BatchLimit) -> StreamOffset:
@@ -200,14 +200,14 @@ class StreamedTable:
         return readers[lake.files_done :]
 
     def _readers_at(self, table: TableInfo, snapshot_id: int, scan: ReadScan) -> list[RowReader]:
-        return plan_scan(self.cluster, self.open_lake, ReadMoment(table.path, table.table_id, snapshot_id, {}, {}), scan, self.skipped)
+        return plan_scan(self.cluster, self.open_lake, ReadMoment(table.path, table.table_id, snapshot_id, {}, {}), scan, self.marked)
 
     def _log_readers(
         self, table: TableInfo, options: StreamOptions, scan: ReadScan, ranges: Mapping[BucketKey, tuple[int, int]]
     ) -> list[RowReader]:
         starts, stops = ({bucket: bounds[side] for bucket, bounds in ranges.items()} for side in (0, 1))
         moment = ReadMoment(table.path, table.table_id, None, starts, stops)
-        log = LogPart(self.cluster, table, moment, self.skipped or {}, scan.conditions)
+        log = LogPart(self.cluster, table, moment, self.marked or MarkedRecords(), scan.conditions)
         if options.changelog:
             return log.changelog(whole=False)
         if table.table_type is TableType.LOG:

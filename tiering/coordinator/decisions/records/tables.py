@@ -135,6 +135,12 @@ class LakeState:
         return {BucketKey.parse(bucket): offsets for bucket, offsets in self.dead_letters.items()}
 
     @property
+    def put_aside_offsets(self) -> Mapping[BucketKey, Collection[int]]:
+        """The records in `skipped` that rounds put aside, without those that a user discarded."""
+        buckets = {*self.dead_letters, *self.superseded}
+        return {BucketKey.parse(bucket): {*self.dead_letters.get(bucket, ()), *self.superseded.get(bucket, ())} for bucket in buckets}
+
+    @property
     def recorded(self) -> RecordedLakeSnapshot | None:
         """The recorded snapshot and offsets; None before the first recorded commit."""
         if self.snapshot_id is None or self.offsets is None:
