@@ -4,6 +4,7 @@ import io.lakeward.rpc.v1.Argument;
 import io.lakeward.rpc.v1.CallProcedureRequest;
 import io.lakeward.rpc.v1.Literal;
 import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.Literals;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.spark.service.SessionDatabase;
@@ -92,7 +93,8 @@ public final class ServiceProcedure implements UnboundProcedure {
         });
   }
 
-  private ProcedureParameter[] parameters() {
+  /** The parameters, in the order of positional arguments. */
+  ProcedureParameter[] parameters() {
     ProcedureParameter[] parameters = new ProcedureParameter[types.size()];
     for (int i = 0; i < parameters.length; i++) {
       Parameter parameter = procedure.getParameters(i);
@@ -106,6 +108,12 @@ public final class ServiceProcedure implements UnboundProcedure {
 
   private static String defaultOf(Parameter parameter) {
     return parameter.hasDefaultValue() ? parameter.getDefaultValue() : "NULL";
+  }
+
+  /** The columns of the answer. Spark 3.5 must know them before the CALL. */
+  StructType answer() {
+    return LakewardException.unchecked(
+        () -> ArrowRows.schema(qualifiedName, procedure.getOutputSchema().toByteArray()));
   }
 
   private CallProcedureRequest request(InternalRow input) throws LakewardException {

@@ -126,7 +126,7 @@ final class DataTable extends ServiceTable
    */
   @Override
   public String id() {
-    return LakewardException.unchecked(this::checkReadable).copy.get().table().id();
+    return LakewardException.unchecked(() -> VersionedTable.id(checkReadable().copy.get().table()));
   }
 
   /** This table; throws LakewardException if its rows cannot be read. */
@@ -140,7 +140,7 @@ final class DataTable extends ServiceTable
   /** The version of the lake table, by which Spark tells whether an earlier plan is up to date. */
   @Override
   public String version() {
-    return copy.map(lakeCopy -> lakeCopy.table().version()).orElse(null);
+    return copy.map(lakeCopy -> VersionedTable.version(lakeCopy.table())).orElse(null);
   }
 
   @Override

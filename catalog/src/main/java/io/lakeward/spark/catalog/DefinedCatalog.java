@@ -11,11 +11,8 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
-import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.expressions.Transform;
 
@@ -23,7 +20,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
  * The methods of a catalog that define databases and tables. Each hands the change to the service.
  * Changes of system tables are refused here.
  */
-interface DefinedCatalog extends TableCatalog, SupportsNamespaces {
+interface DefinedCatalog extends VersionedCatalog {
 
   String SYSTEM_TABLES_ARE_READ_ONLY =
       "system tables are read-only; what can be changed is changed by CALL, see SHOW PROCEDURES";
@@ -48,12 +45,6 @@ interface DefinedCatalog extends TableCatalog, SupportsNamespaces {
   @Override
   Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges);
 
-  @Override
-  default Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
-    return createTable(ident, info.columns(), info.partitions(), info.properties());
-  }
-
-  /** Spark 4.0 calls this, and newer ones {@link #createTable(Identifier, TableInfo)}. */
   @Override
   default Table createTable(
       Identifier ident, Column[] columns, Transform[] partitions, Map<String, String> properties)

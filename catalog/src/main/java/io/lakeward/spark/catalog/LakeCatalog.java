@@ -2,14 +2,13 @@ package io.lakeward.spark.catalog;
 
 import io.lakeward.spark.error.LakewardException;
 import io.lakeward.spark.service.CatalogOptions;
-import io.lakeward.spark.version.SparkClasses;
+import io.lakeward.spark.version.ActiveSession;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogNotFoundException;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -38,13 +37,13 @@ final class LakeCatalog {
 
   private final String option;
   private final Optional<String> name;
-  private final SparkSession session;
+  private final ActiveSession session;
 
   /**
    * {@code owner}: the catalog that has the option; {@code name}: its value; {@code session}: the
    * owner's, which is not the active session of every thread that reads a table.
    */
-  LakeCatalog(String owner, Optional<String> name, SparkSession session) {
+  LakeCatalog(String owner, Optional<String> name, ActiveSession session) {
     this.session = session;
     this.option = "spark.sql.catalog." + owner + "." + CatalogOptions.LAKE;
     this.name = name;
@@ -106,7 +105,7 @@ final class LakeCatalog {
 
   private CatalogPlugin plugin(String configured) throws LakewardException {
     try {
-      return SparkClasses.catalog(session, configured);
+      return session.catalog(configured);
     } catch (LinkageError other) {
       throw new LakewardException(
           ("the option %s names the catalog %s, whose jars are made for another version of Spark"

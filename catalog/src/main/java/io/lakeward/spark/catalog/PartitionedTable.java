@@ -7,17 +7,13 @@ import io.lakeward.spark.error.LakewardException;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The methods of a table of the store with which Spark shows, adds and drops partitions, and shows
- * the primary key.
+ * The methods of a table of the store with which Spark shows, adds and drops partitions.
  */
-interface PartitionedTable extends SupportsAtomicPartitionManagement {
-
-  TableDefinition definition();
+interface PartitionedTable extends SupportsAtomicPartitionManagement, VersionedTable {
 
   /** The partitions of the table, which has no partition columns if it is not partitioned. */
   default Partitions partitions() {
@@ -28,12 +24,6 @@ interface PartitionedTable extends SupportsAtomicPartitionManagement {
   @Override
   default Transform[] partitioning() {
     return definition().partitioning(schema());
-  }
-
-  /** The primary key, which the store enforces; Spark neither checks nor relies on it. */
-  @Override
-  default Constraint[] constraints() {
-    return definition().constraints();
   }
 
   @Override

@@ -12,10 +12,10 @@ import io.lakeward.spark.service.ArrowRows;
 import io.lakeward.spark.service.CatalogOptions;
 import io.lakeward.spark.service.ServiceClient;
 import io.lakeward.spark.service.SparkUser;
+import io.lakeward.spark.version.ActiveSession;
 import io.lakeward.spark.version.SparkVersion;
 import io.lakeward.sys.rpc.v1.ReadTableRequest;
 import io.lakeward.sys.rpc.v1.SystemTable;
-import java.util.Arrays;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.HashMap;
@@ -28,16 +28,12 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableSummary;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
-import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Tuple2;
@@ -47,7 +43,7 @@ import scala.Tuple2;
  * beside the system tables and procedures, and knows none of them by name: the service lists them.
  * Thread-safe.
  */
-public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog, FunctionCatalog {
+public class ServiceCatalog implements DefinedCatalog, FunctionCatalog {
 
   private String name;
   private String lakeName;
@@ -83,7 +79,7 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog, Functio
     this.lakeName = parsed.lake().orElse("");
     this.service = new ServiceClient(name, parsed);
     this.definitions = new Definitions(service);
-    LakeCatalog lake = new LakeCatalog(name, parsed.lake(), SparkSession.active());
+    LakeCatalog lake = new LakeCatalog(name, parsed.lake(), ActiveSession.get());
     this.dataTables = new DataTables(name, service, definitions, lake, parsed);
     this.resolver =
         new NameResolver(
@@ -97,7 +93,7 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog, Functio
   /** The catalog's options at the start of Spark, which no SET of a session changes. */
   private static Map<String, String> startUpOptions(String name) {
     Map<String, String> options = new HashMap<>();
-    SparkConf conf = SparkSession.active().sparkContext().getConf();
+    SparkConf conf = ActiveSession.get().startUpOptions();
     for (Tuple2<String, String> option : conf.getAllWithPrefix(CatalogOptions.prefix(name))) {
       options.put(option._1(), option._2());
     }
@@ -197,13 +193,6 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog, Functio
     return names;
   }
 
-  @Override
-  public TableSummary[] listTableSummaries(String[] namespace) {
-    return Arrays.stream(listTables(namespace))
-        .map(table -> TableSummary.of(table, TableSummary.FOREIGN_TABLE_TYPE))
-        .toArray(TableSummary[]::new);
-  }
-
   /** The tables of a namespace by their names, for a listing. Opens no lake table. */
   public SortedMap<String, Table> describedTables(String namespace) {
     return unchecked(
@@ -289,7 +278,7 @@ public class ServiceCatalog implements DefinedCatalog, ProcedureCatalog, Functio
   }
 
   @Override
-  public UnboundProcedure loadProcedure(Identifier ident) {
+  public ServiceProcedure loadProcedure(Identifier ident) {
     return unchecked(
         () -> {
           String namespace = resolver.namespace(ident.namespace(), Missing.ROUTINE_NOT_FOUND);

@@ -10,7 +10,6 @@ import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -63,20 +62,16 @@ record TableDefinition(String name, DescribeTableResponse described, Partitions 
   }
 
   /**
-   * The primary key as a constraint for the statement that Spark executes now: empty for a log
-   * table, and for SHOW CREATE TABLE.
+   * The primary key for the statement that Spark executes now: empty for a log table, and for SHOW
+   * CREATE TABLE.
    */
-  Constraint[] constraints() {
-    NamedReference[] key =
-        described.getPrimaryKeyList().stream()
+  NamedReference[] primaryKey() {
+    return DefinitionCallers.showCreateTable()
+        ? new NamedReference[0]
+        : described.getPrimaryKeyList().stream()
             .map(TableDefinition::quoted)
             .map(Expressions::column)
             .toArray(NamedReference[]::new);
-    return key.length == 0 || DefinitionCallers.showCreateTable()
-        ? new Constraint[0]
-        : new Constraint[] {
-          Constraint.primaryKey("primary_key", key).enforced(false).rely(false).build()
-        };
   }
 
   /** A column's name as Spark's expressions parse it: it may be a reserved word or have a dash. */

@@ -16,6 +16,9 @@ import scala.collection.immutable.Map$;
  */
 public final class LakewardException extends AnalysisException {
 
+  /** Whether this is the error for an unknown name. */
+  private final boolean isUnknown;
+
   public LakewardException(String message) {
     super(
         VisibleText.of(message),
@@ -25,6 +28,7 @@ public final class LakewardException extends AnalysisException {
         Option.empty(),
         noParameters(),
         new QueryContext[0]);
+    isUnknown = false;
   }
 
   public LakewardException(String message, Throwable origin) {
@@ -41,6 +45,7 @@ public final class LakewardException extends AnalysisException {
         Option.apply(condition),
         parameters,
         new QueryContext[0]);
+    isUnknown = true;
   }
 
   /**
@@ -56,7 +61,7 @@ public final class LakewardException extends AnalysisException {
   }
 
   private boolean isUnknown() {
-    return getCondition() != null;
+    return isUnknown;
   }
 
   /** Error conditions of Spark, with the parameter in which each carries the name. */

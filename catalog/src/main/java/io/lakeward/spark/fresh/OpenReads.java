@@ -21,7 +21,7 @@ import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
-import scala.jdk.javaapi.OptionConverters;
+import scala.Option;
 
 /**
  * The reads that the statements of a Spark have open. Scans of one table in one statement share a
@@ -95,9 +95,8 @@ final class OpenReads extends SparkListener {
    */
   Optional<Object> statement() {
     Optional<Object> execution = execution().map(id -> id);
-    return execution.isPresent()
-        ? execution
-        : OptionConverters.toJava(QueryPlanningTracker.get()).map(plan -> plan);
+    Option<QueryPlanningTracker> plan = QueryPlanningTracker.get();
+    return execution.isPresent() || plan.isEmpty() ? execution : Optional.of(plan.get());
   }
 
   /** Whether no statement has closed the read. */

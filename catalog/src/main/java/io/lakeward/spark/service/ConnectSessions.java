@@ -2,7 +2,7 @@ package io.lakeward.spark.service;
 
 import java.util.List;
 import java.util.Optional;
-import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.SparkContext;
 import scala.collection.Iterator;
 import scala.collection.Seq;
 
@@ -72,7 +72,7 @@ final class ConnectSessions {
 
   private static Object server() {
     try {
-      Class<?> service = Class.forName(SERVICE, true, SparkSession.class.getClassLoader());
+      Class<?> service = Class.forName(SERVICE, true, SparkContext.class.getClassLoader());
       return service.getField("MODULE$").get(null);
     } catch (ReflectiveOperationException | LinkageError absent) {
       return null;

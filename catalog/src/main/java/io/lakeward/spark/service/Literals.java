@@ -2,6 +2,7 @@ package io.lakeward.spark.service;
 
 import io.lakeward.rpc.v1.Literal;
 import io.lakeward.rpc.v1.NumbersByText;
+import io.lakeward.spark.version.SparkClasses;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.types.BooleanType;
@@ -29,7 +30,7 @@ public final class Literals {
    */
   public static Optional<Literal> of(Object value, DataType type) {
     Literal.Builder literal = Literal.newBuilder();
-    if (type instanceof StringType string && string.isUTF8BinaryCollation()) {
+    if (SparkClasses.isPlainString(type)) {
       literal.setText(value.toString());
     } else if (type instanceof LongType
         || type instanceof IntegerType

@@ -1,8 +1,7 @@
 package io.lakeward.spark.service;
 
-import io.lakeward.spark.version.SparkClasses;
-import org.apache.spark.sql.classic.SparkSession;
-import scala.Option;
+import io.lakeward.spark.version.ActiveSession;
+import java.util.Optional;
 
 /** The database that a session uses: names in the arguments of a CALL may lack it. */
 public final class SessionDatabase {
@@ -11,13 +10,13 @@ public final class SessionDatabase {
 
   /** The database of {@code catalog} that the active session uses; empty if it uses none of it. */
   public static String of(String catalog) {
-    Option<SparkSession> session = SparkSession.getActiveSession();
+    Optional<ActiveSession> session = ActiveSession.find();
     if (session.isEmpty()) {
       return "";
     }
-    String[] namespace = SparkClasses.currentNamespace(session.get());
+    String[] namespace = session.get().currentNamespace();
     boolean isOurs =
-        SparkClasses.currentCatalog(session.get()).name().equals(catalog) && namespace.length == 1;
+        session.get().currentCatalog().name().equals(catalog) && namespace.length == 1;
     return isOurs ? namespace[0] : "";
   }
 }

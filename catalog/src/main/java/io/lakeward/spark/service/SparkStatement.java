@@ -1,8 +1,7 @@
 package io.lakeward.spark.service;
 
+import io.lakeward.spark.version.ActiveSession;
 import org.apache.spark.SparkContext;
-import org.apache.spark.sql.classic.SparkSession;
-import scala.Option;
 
 /** The statement that this thread runs. */
 public final class SparkStatement {
@@ -25,7 +24,6 @@ public final class SparkStatement {
    * the properties of the thread that executes its statement, so {@link #tags()} returns them.
    */
   static boolean hasTagsOfSession() {
-    Option<SparkSession> session = SparkSession.getActiveSession();
-    return !session.isEmpty() && session.get().sessionState().conf().contains(PROPERTY);
+    return ActiveSession.find().filter(session -> session.hasOption(PROPERTY)).isPresent();
   }
 }

@@ -1,11 +1,11 @@
 package io.lakeward.spark.service;
 
 import io.lakeward.spark.error.LakewardException;
+import io.lakeward.spark.version.ActiveSession;
+import io.lakeward.spark.version.SparkClasses;
 import java.util.Arrays;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.CurrentUserContext;
-import org.apache.spark.sql.classic.SparkSession;
-import scala.Option;
 
 /**
  * The user for whom the current statement runs, as Spark knows it. This plugin does not
@@ -35,7 +35,7 @@ public final class SparkUser {
   /** The user of the statement, for a service without authentication. */
   public static String current() {
     String served = served();
-    return served.isEmpty() ? CurrentUserContext.getCurrentUser() : served;
+    return served.isEmpty() ? SparkClasses.currentUser() : served;
   }
 
   /** A Thrift server records the user of a thread. */
@@ -74,7 +74,6 @@ public final class SparkUser {
    * change tags.
    */
   private static Optional<String> ofActiveSession() {
-    Option<SparkSession> session = SparkSession.getActiveSession();
-    return session.isEmpty() ? Optional.empty() : ConnectSessions.user(session.get().sessionUUID());
+    return ActiveSession.find().flatMap(session -> ConnectSessions.user(session.uuid()));
   }
 }

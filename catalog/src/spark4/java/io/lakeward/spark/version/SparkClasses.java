@@ -1,14 +1,12 @@
 package io.lakeward.spark.version;
 
-import io.lakeward.spark.error.LakewardException;
 import java.lang.reflect.Constructor;
-import java.lang.reflect.InvocationTargetException;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.catalyst.CurrentUserContext;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
 import scala.Option;
 
 /**
@@ -59,41 +57,17 @@ public final class SparkClasses {
     throw unsupported(SCRIPT_HOLDERS.get(0), null);
   }
 
-  /**
-   * The catalog of that name in a session. Throws what Spark throws for a catalog that is unknown,
-   * or does not start.
-   */
-  public static CatalogPlugin catalog(SparkSession session, String name) {
-    return (CatalogPlugin) ask(session, "catalog", name);
+  /** Whether this is STRING with the collation that compares bytes. */
+  public static boolean isPlainString(DataType type) {
+    return type instanceof StringType string && string.isUTF8BinaryCollation();
   }
 
-  /** The catalog that a session uses. Throws what Spark throws if it does not start. */
-  public static CatalogPlugin currentCatalog(SparkSession session) {
-    return (CatalogPlugin) ask(session, "currentCatalog");
+  /** The user of this thread's statement, or else of the process. */
+  public static String currentUser() {
+    return CurrentUserContext.getCurrentUser();
   }
 
-  /** The namespace that a session uses, in its current catalog. */
-  public static String[] currentNamespace(SparkSession session) {
-    return (String[]) ask(session, "currentNamespace");
-  }
-
-  /**
-   * Calls the catalog manager of a session, which is a class in Spark 4.1 and an interface in newer
-   * versions. Throws what the call throws.
-   */
-  private static Object ask(SparkSession session, String method, String... arguments) {
-    Class<?>[] types = Arrays.stream(arguments).map(String::getClass).toArray(Class<?>[]::new);
-    try {
-      Object manager = SessionState.class.getMethod("catalogManager").invoke(session.sessionState());
-      return CatalogManager.class.getMethod(method, types).invoke(manager, (Object[]) arguments);
-    } catch (InvocationTargetException error) {
-      throw LakewardException.unchecked(error.getCause());
-    } catch (ReflectiveOperationException changed) {
-      throw unsupported(CatalogManager.class.getName(), changed);
-    }
-  }
-
-  private static IllegalStateException unsupported(String type, Exception cause) {
+  static IllegalStateException unsupported(String type, Exception cause) {
     return new IllegalStateException(
         "this version of Spark has another class %s than Lakeward's plugin expects: use a version of Spark that docs/versions.md names"
             .formatted(type),
