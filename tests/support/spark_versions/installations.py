@@ -20,8 +20,10 @@ import pyspark
 
 from support.repository import ROOT
 from support.spark.class_archive import QUICK_JVM
+from support.spark_versions.plugin import JAR, build_plugin_for_spark_35
 from tiering.cli.maven_jars import MavenJar, fetch_jars
 from tiering.cli.spark.jars import ICEBERG_RUNTIME
+from tiering.cli.spark.properties import plugin_jar
 from tiering.errors import SetupError
 from tiering.files.folder_lock import take_lock
 
@@ -49,6 +51,13 @@ class Installation:
     sha256: str | None
     iceberg: MavenJar | None
     """Iceberg's runtime for this Spark; None where none is published."""
+    is_spark_35: bool = False
+    """Whether this is Spark 3.5, which has a jar of the plugin of its own."""
+
+    @property
+    def plugin(self) -> Path:
+        """The jar of the plugin for this Spark."""
+        return JAR if self.is_spark_35 else plugin_jar()
 
     @property
     def folder(self) -> Path:
@@ -75,6 +84,8 @@ class Installation:
         SPARKS.mkdir(parents=True, exist_ok=True)
         if self.iceberg is not None:
             fetch_jars(SPARKS, [self.iceberg])
+        if self.is_spark_35:
+            build_plugin_for_spark_35()
         descriptor = os.open(SPARKS, os.O_RDONLY)
         try:
             take_lock(descriptor, wait=True)
@@ -113,6 +124,12 @@ def _used(files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 REFERENCE = Installation(pyspark.__version__, None, ICEBERG_RUNTIME)
 """The locked version, with which the answers of the others are compared."""
 OTHERS = (
+    Installation(
+        "3.5.9",
+        "ea27adc39ddac9413b8951e45aa748cbed6c785971b81386efc41938f6243d93",
+        MavenJar("org.apache.iceberg", "iceberg-spark-runtime-3.5_2.12", "1.11.0", sha256="94b8e36fc329f0293d44ba9e01b784a56e9501affec1842d898144c51f6e486a"),
+        is_spark_35=True,
+    ),
     Installation(
         "4.0.5",
         "a0d44b0e7faf0458ad83b7aa664e7ed8b96beed8a55d66ce3b0dfac2309dfca6",

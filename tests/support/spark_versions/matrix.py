@@ -14,9 +14,10 @@ from support.running.cluster_of_processes import Deployment
 from support.running.spark_sessions import SMALL_SPARK
 from support.spark_versions import run_statements
 from support.spark_versions.installations import REFERENCE, Installation
+from support.spark_versions.plugin import EXTENSION
 from support.spark_versions.statements import DATABASE, STATEMENTS, Limit, Statement
 from tiering.cli.spark.jars import ICEBERG_RUNTIME, jar_path
-from tiering.cli.spark.properties import CATALOG_CLASS, catalog_lake_properties, catalog_properties, plugin_jar
+from tiering.cli.spark.properties import CATALOG_CLASS, catalog_lake_properties, catalog_properties
 
 SECONDS = 600
 """For all statements of one version, on a machine with other work."""
@@ -60,7 +61,10 @@ def properties(service: Deployment, installation: Installation, folder: Path) ->
         name = lake.pop("spark.sql.catalog.fluss.lake")
         prefix = f"spark.sql.catalog.{WRONG_LAKE}"
         lake |= {prefix: CATALOG_CLASS, f"{prefix}.uri": service.uri, f"{prefix}.lake": name}
-    return {**SMALL_SPARK, "spark.sql.warehouse.dir": str(folder / "warehouse"), **catalog_properties(service.uri, plugin_jar()), **lake}
+    if installation.is_spark_35:
+        lake["spark.sql.extensions"] = f"{lake['spark.sql.extensions']},{EXTENSION}"
+    catalog = catalog_properties(service.uri, installation.plugin)
+    return {**SMALL_SPARK, "spark.sql.warehouse.dir": str(folder / "warehouse"), **catalog, **lake}
 
 
 def answers(service: Deployment, installation: Installation, folder: Path, statements: Sequence[str]) -> list[Answer]:

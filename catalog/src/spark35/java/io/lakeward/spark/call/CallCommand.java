@@ -3,6 +3,7 @@ package io.lakeward.spark.call;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Objects;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -15,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EvalMode;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
@@ -62,11 +64,15 @@ public final class CallCommand extends LogicalPlan implements RunnableCommand {
   }
 
   /**
-   * A CALL with these arguments, positional and named ones. Throws Spark's errors for arguments that
-   * fit no parameter, and for required parameters without an argument.
+   * A CALL with these arguments, positional and named ones, whose answer has the columns {@code
+   * answer}. Throws Spark's errors for arguments that fit no parameter, and for required parameters
+   * without an argument.
    */
   static CallCommand of(
-      ServiceProcedure procedure, Seq<Expression> arguments, ParserInterface parser)
+      ServiceProcedure procedure,
+      Seq<Expression> arguments,
+      ParserInterface parser,
+      StructType answer)
       throws ParseException {
     ProcedureParameter[] parameters = procedure.parameters();
     List<InputParameter> signature = new ArrayList<>();
@@ -80,7 +86,9 @@ public final class CallCommand extends LogicalPlan implements RunnableCommand {
     List<Expression> ordered =
         JavaConverters.seqAsJavaList(
             NamedParametersSupport.defaultRearrange(
-                new FunctionSignature(seq(signature)), arguments, procedure.name()));
+                new FunctionSignature(seq(signature)),
+                spelled(arguments, parameters),
+                procedure.name()));
     List<NamedExpression> columns = new ArrayList<>();
     for (int i = 0; i < parameters.length; i++) {
       columns.add(column(ordered.get(i), parameters[i].name()));
@@ -88,8 +96,23 @@ public final class CallCommand extends LogicalPlan implements RunnableCommand {
     LogicalPlan oneRow = new LocalRelation(seq(List.of()), seq(List.of(InternalRow.empty())), false);
     return new CallCommand(
         procedure,
-        seq(attributes(procedure.answer())),
+        seq(attributes(answer)),
         new Project(seq(columns), oneRow));
+  }
+
+  /** The arguments, with names as the parameters are spelled: names match in any case. */
+  private static Seq<Expression> spelled(
+      Seq<Expression> arguments, ProcedureParameter[] parameters) {
+    List<Expression> spelled = new ArrayList<>(JavaConverters.seqAsJavaList(arguments));
+    for (ProcedureParameter parameter : parameters) {
+      spelled.replaceAll(
+          argument ->
+              argument instanceof NamedArgumentExpression named
+                      && named.key().equalsIgnoreCase(parameter.name())
+                  ? new NamedArgumentExpression(parameter.name(), named.value())
+                  : argument);
+    }
+    return seq(spelled);
   }
 
   @Override
@@ -193,7 +216,7 @@ public final class CallCommand extends LogicalPlan implements RunnableCommand {
   @Override
   public LogicalPlan mapChildren(Function1<LogicalPlan, LogicalPlan> change) {
     LogicalPlan changed = change.apply(arguments);
-    return changed == arguments ? this : new CallCommand(procedure, output, changed);
+    return changed.fastEquals(arguments) ? this : new CallCommand(procedure, output, changed);
   }
 
   @Override
@@ -218,5 +241,19 @@ public final class CallCommand extends LogicalPlan implements RunnableCommand {
   @Override
   public boolean canEqual(Object other) {
     return other instanceof CallCommand;
+  }
+
+  /** Whether two nodes have equal parts. Spark analyzes a plan until no rule changes it. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof CallCommand call
+        && procedure == call.procedure
+        && output.equals(call.output)
+        && arguments.equals(call.arguments);
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(procedure, output, arguments);
   }
 }

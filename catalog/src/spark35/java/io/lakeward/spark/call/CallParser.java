@@ -62,7 +62,8 @@ public final class CallParser implements ParserInterface {
     if (expression instanceof UnresolvedFunction function) {
       Optional<ServiceProcedure> procedure = procedure(function);
       if (procedure.isPresent()) {
-        return CallCommand.of(procedure.get(), function.arguments(), delegate);
+        return CallCommand.of(
+            procedure.get(), function.arguments(), delegate, procedure.get().answer());
       }
     }
     return delegate.parsePlan(statement);
