@@ -127,7 +127,12 @@ OTHERS = (
     Installation(
         "3.5.9",
         "ea27adc39ddac9413b8951e45aa748cbed6c785971b81386efc41938f6243d93",
-        MavenJar("org.apache.iceberg", "iceberg-spark-runtime-3.5_2.12", "1.11.0", sha256="94b8e36fc329f0293d44ba9e01b784a56e9501affec1842d898144c51f6e486a"),
+        MavenJar(
+            "org.apache.iceberg",
+            "iceberg-spark-runtime-3.5_2.12",
+            "1.11.0",
+            sha256="94b8e36fc329f0293d44ba9e01b784a56e9501affec1842d898144c51f6e486a",
+        ),
         is_spark_35=True,
     ),
     Installation(

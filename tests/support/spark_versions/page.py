@@ -15,7 +15,7 @@ from support.spark_versions.statements import STATEMENTS, Limit
 PAGE = ROOT / "docs" / "versions.md"
 HEADING = "## What is tested for each version of Spark\n"
 INTRODUCTION = f"""{HEADING}
-One jar of the plugin works on all versions of this table. Each version executes the same statements against one service, in a process of
+One jar of the plugin works on all versions of Spark 4 in this table, and [another one](connect.md#spark-35) on Spark 3.5. Each version executes the same statements against one service, in a process of
 its own. `equal` means that each answer and each error equals that of Spark {REFERENCE.version}, the version of all other tests.
 `limit N` means that some answers differ in a known way, which is named below the table. A test runs the statements, and fails if a result
 differs from this page.
@@ -34,7 +34,7 @@ def _lines(by_version: Mapping[str, Sequence[Cell]]) -> Iterator[str]:
     yield f"| statements | {' | '.join(installation.version for installation in installations)} |"
     yield "|---" * (1 + len(installations)) + "|"
     runtimes = (installation.iceberg.version if installation.iceberg else "none" for installation in installations)
-    yield f"| Iceberg's runtime (`iceberg-spark-runtime-4.x_2.13`) | {' | '.join(runtimes)} |"
+    yield f"| Iceberg's runtime (`iceberg-spark-runtime-*`) | {' | '.join(runtimes)} |"
     for topic in dict.fromkeys(statement.topic for statement in STATEMENTS):
         number = sum(statement.topic == topic for statement in STATEMENTS)
         results = (_result(topic, by_version.get(installation.version, ()), limits) for installation in installations)

@@ -14,7 +14,7 @@ from tiering.files.folder_lock import take_lock
 CATALOG = ROOT / "catalog"
 JAR = CATALOG / "target" / "spark-3.5" / "lakeward-spark-plugin-3.5.jar"
 EXTENSION = "io.lakeward.spark.LakewardExtensions"
-"""What adds CALL to the SQL of Spark 3.5."""
+"""The class that adds CALL to the SQL of Spark 3.5."""
 
 
 def build_plugin_for_spark_35() -> None:

@@ -20,9 +20,9 @@ NO_ICEBERG = Limit(
     "Iceberg publishes no runtime for this Spark. `fluss.db.t` is read by executors with Python, and ``fluss.db.`t$lake` `` is an error."
 )
 NO_SHOW_PROCEDURES = Limit(
-    "Spark 4.0 does not have SHOW PROCEDURES and DESCRIBE PROCEDURE. `SELECT * FROM fluss.sys.procedures` lists them."
+    "Spark 3.5 and 4.0 do not have SHOW PROCEDURES and DESCRIBE PROCEDURE. `SELECT * FROM fluss.sys.procedures` lists them."
 )
-NO_CONSTRAINTS = Limit("Spark 4.0 shows no primary key in DESCRIBE EXTENDED. The table property `primary.key` names it.")
+NO_CONSTRAINTS = Limit("Spark 3.5 and 4.0 show no primary key in DESCRIBE EXTENDED. The table property `primary.key` names it.")
 DETAILS = Limit("DESCRIBE EXTENDED of Spark 4.2 and newer has rows for catalog, namespace and table in place of the full name.")
 COLLATIONS = Limit("SHOW CREATE TABLE of Spark 4.2 and newer writes `COLLATE UTF8_BINARY` after each STRING.")
 
