@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.util.Utils;
 
-/** What the sources for all versions of Spark need, in the words of Spark 3.5. */
+/** Internal classes of Spark 3.5, for the sources that all versions share. */
 public final class SparkClasses {
 
   private SparkClasses() {}
