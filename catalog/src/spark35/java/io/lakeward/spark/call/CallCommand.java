@@ -93,7 +93,8 @@ public final class CallCommand extends LogicalPlan implements RunnableCommand {
     for (int i = 0; i < parameters.length; i++) {
       columns.add(column(ordered.get(i), parameters[i].name()));
     }
-    LogicalPlan oneRow = new LocalRelation(seq(List.of()), seq(List.of(InternalRow.empty())), false);
+    LogicalPlan oneRow =
+        new LocalRelation(seq(List.of()), seq(List.of(InternalRow.empty())), false);
     return new CallCommand(
         procedure,
         seq(attributes(answer)),

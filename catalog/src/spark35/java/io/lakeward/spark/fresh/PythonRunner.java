@@ -10,7 +10,9 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 
-/** Refuses tasks of the service: Spark 3.5 has no Python data sources, which run them in Spark 4. */
+/**
+ * Refuses tasks of the service: Spark 3.5 has no Python data sources, which run them in Spark 4.
+ */
 public final class PythonRunner {
 
   private PythonRunner() {}
@@ -33,8 +35,9 @@ public final class PythonRunner {
 
   private static LakewardException refusal() {
     return new LakewardException(
-        "Spark 3.5 cannot read the rows that are in the log alone, because it has no Python data sources. Read the lake"
-            + " copy by the name of the table with $lake, such as fluss.db.`t$lake`, or set the option"
-            + " plain-name of the catalog to lake. Spark 4.0 and newer read all rows");
+        "Spark 3.5 cannot read the rows that are in the log alone, because it has no Python data"
+            + " sources. Read the lake copy by the name of the table with $lake, such as"
+            + " fluss.db.`t$lake`, or set the option plain-name of the catalog to lake. Spark 4.0 and"
+            + " newer read all rows");
   }
 }

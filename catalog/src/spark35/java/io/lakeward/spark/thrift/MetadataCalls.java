@@ -1,6 +1,9 @@
 package io.lakeward.spark.thrift;
 
-/** The metadata calls of JDBC. The Thrift server of Spark 3.5 answers them from its built-in catalog. */
+/**
+ * The metadata calls of JDBC. The Thrift server of Spark 3.5 answers them from its built-in
+ * catalog.
+ */
 public final class MetadataCalls {
 
   private MetadataCalls() {}

@@ -9,12 +9,16 @@ public final class SparkVersion {
 
   private SparkVersion() {}
 
-  /** Throws LakewardException for another Spark, where statements would end in errors about missing classes. */
+  /**
+   * Throws LakewardException for another Spark, where statements would end in errors about missing
+   * classes.
+   */
   public static void check(String version) throws LakewardException {
     if (!version.startsWith(SUPPORTED + ".")) {
       throw new LakewardException(
-          ("This jar of Lakeward's plugin is made for Spark %s and not for Spark %s. Spark 4.0 and newer need"
-                  + " lakeward-spark-plugin.jar, and older versions than %s are not supported.")
+          ("This jar of Lakeward's plugin is made for Spark %s and not for Spark %s. Spark 4.0 and"
+                  + " newer need lakeward-spark-plugin.jar, and older versions than %s are not"
+                  + " supported.")
               .formatted(SUPPORTED, version, SUPPORTED));
     }
   }

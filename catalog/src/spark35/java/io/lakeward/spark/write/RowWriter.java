@@ -6,7 +6,10 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 
-/** Refuses writes of rows, before the service opens a statement: Spark 3.5 cannot run the tasks that write. */
+/**
+ * Refuses writes of rows, before the service opens a statement: Spark 3.5 cannot run the tasks that
+ * write.
+ */
 public final class RowWriter {
 
   private final String table;
@@ -39,6 +42,7 @@ public final class RowWriter {
 
   private LakewardException refusal() {
     return new LakewardException(
-        "cannot write rows of %s with Spark 3.5: use Spark 4.0 or newer, or a client of Fluss".formatted(table));
+        "cannot write rows of %s with Spark 3.5: use Spark 4.0 or newer, or a client of Fluss"
+            .formatted(table));
   }
 }
