@@ -62,8 +62,9 @@ def test_a_call_with_a_key_has_one_effect(answers_of: AnswersOf) -> None:
 def test_each_call_of_a_script_has_an_effect(answers_of: AnswersOf) -> None:
     paused = next(number for number, statement in enumerate(STATEMENTS) if statement.sql.startswith("SELECT paused"))
 
-    assert {installation.version: answers_of(installation)[paused]["rows"] for installation in (REFERENCE, *OTHERS)} == {
-        installation.version: [["True"]] for installation in (REFERENCE, *OTHERS)
+    with_scripts = [installation for installation in (REFERENCE, *OTHERS) if not installation.is_spark_35]
+    assert {installation.version: answers_of(installation)[paused]["rows"] for installation in with_scripts} == {
+        installation.version: [["True"]] for installation in with_scripts
     }
 
 

@@ -15,10 +15,10 @@ from support.spark_versions.statements import STATEMENTS, Limit
 PAGE = ROOT / "docs" / "versions.md"
 HEADING = "## What is tested for each version of Spark\n"
 INTRODUCTION = f"""{HEADING}
-One jar of the plugin works on all versions of Spark 4 in this table, and [another one](connect.md#spark-35) on Spark 3.5. Each version executes the same statements against one service, in a process of
-its own. `equal` means that each answer and each error equals that of Spark {REFERENCE.version}, the version of all other tests.
-`limit N` means that some answers differ in a known way, which is named below the table. A test runs the statements, and fails if a result
-differs from this page.
+One jar of the plugin works on all versions of Spark 4 in this table, and [another one](connect.md#spark-35) on Spark 3.5. Each version
+executes the same statements against one service, in a process of its own. `equal` means that each answer and each error equals that of
+Spark {REFERENCE.version}, the version of all other tests. `limit N` means that some answers differ in a known way, which is named below the
+table. A test runs the statements, and fails if a result differs from this page.
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 DATABASE = "{db}"
 """In a statement, the database of the version that executes it: the statements write, and versions share a service."""
@@ -56,8 +56,54 @@ SYSTEM, LISTINGS, CALLS, DEFINITIONS, WRITES, READS = (
 )
 
 
+NO_WRITES = Limit(
+    "Spark 3.5 cannot write rows: it has no Python data sources. So its `t` has no rows, `copy` does not exist, and a round finds nothing."
+)
+NO_LOG = Limit("Spark 3.5 cannot read rows of the log. ``fluss.db.`t$lake` `` has the rows of the lake.")
+NO_SCRIPTS = Limit("Spark 3.5 has no SQL scripts. It executes each CALL as a statement of its own.")
+NO_V2_LISTING = Limit("Spark 3.5 does not have SHOW COLUMNS and SHOW TABLE EXTENDED for catalogs of plugins. DESCRIBE shows the columns.")
+OTHER_WORDS = Limit("Spark 3.5 words an error of its own differently. It is an error with the same meaning.")
+SPARK_35: Mapping[str, Limit] = {
+    "SELECT nope FROM fluss.sys.lake_tiering_status": OTHER_WORDS,
+    "ALTER TABLE fluss.{db}.t DROP COLUMN nope": OTHER_WORDS,
+    "CALL fluss.sys.tier_table()": OTHER_WORDS,
+    "CALL fluss.sys.tier_table('demo.flights', nope => 1)": OTHER_WORDS,
+    "CREATE TABLE fluss.{db}.copy AS SELECT id, text FROM VALUES (1L, 'a'), (2L, 'b') AS v(id, text)": NO_WRITES,
+    "CREATE OR REPLACE TABLE fluss.{db}.copy (id BIGINT)": NO_WRITES,
+    "INSERT INTO fluss.{db}.t VALUES (1, 'a', 3), (2, 'b', NULL), (3, 'c', 5)": NO_WRITES,
+    "INSERT INTO fluss.{db}.t VALUES (2, 'changed', 4)": NO_WRITES,
+    "DELETE FROM fluss.{db}.t WHERE id = 3": NO_WRITES,
+    "INSERT INTO fluss.{db}.p VALUES (1, 'a'), (2, 'c')": NO_WRITES,
+    "CALL fluss.sys.tier_table('{db}.t', idempotency_key => 'key of {db}')": NO_WRITES,
+    "CALL fluss.sys.tier_table(table => '{db}.t', idempotency_key => 'key of {db}')": NO_WRITES,
+    "SELECT state, records_written FROM fluss.sys.tiering_rounds WHERE idempotency_key = 'key of {db}'": NO_WRITES,
+    "SHOW PARTITIONS fluss.{db}.p": NO_WRITES,
+    "BEGIN CALL fluss.sys.pause_tiering('{db}.t'); CALL fluss.sys.resume_tiering('{db}.t');"
+    " CALL fluss.sys.pause_tiering('{db}.t'); END": NO_SCRIPTS,
+    "SELECT paused FROM fluss.sys.lake_tiering_status WHERE database_name = '{db}' AND table_name = 't'": NO_SCRIPTS,
+    "CALL fluss.sys.resume_tiering(table => '{db}.t')": NO_SCRIPTS,
+    "DESCRIBE EXTENDED fluss.{db}.t": NO_CONSTRAINTS,
+    "SHOW COLUMNS IN fluss.{db}.t": NO_V2_LISTING,
+    "SHOW TABLE EXTENDED IN fluss.{db} LIKE 'copy'": NO_V2_LISTING,
+    "SHOW PROCEDURES IN fluss.sys": NO_SHOW_PROCEDURES,
+    "DESCRIBE PROCEDURE fluss.sys.tier_table": NO_SHOW_PROCEDURES,
+    "SELECT * FROM fluss.{db}.t ORDER BY id": NO_LOG,
+    "SELECT day, count(*) FROM fluss.{db}.p GROUP BY day ORDER BY day": NO_LOG,
+    "SELECT count(*), sum(id), min(text) FROM fluss.demo.flights": NO_LOG,
+    "SELECT id, text FROM fluss.demo.flights WHERE id BETWEEN 98 AND 101 ORDER BY id": NO_LOG,
+    "SELECT f.id, t.text FROM fluss.demo.flights f JOIN fluss.{db}.t t ON f.id = t.id ORDER BY f.id": NO_LOG,
+    "SELECT _change_type, id FROM fluss.{db}.`t$changelog` ORDER BY id, _change_type": NO_LOG,
+}
+"""How the answers of Spark 3.5 differ, by statement."""
+
+
 def _of(topic: str, *statements: str | Statement) -> list[Statement]:
-    return [Statement(topic, statement) if isinstance(statement, str) else statement for statement in statements]
+    return [_with_spark_35(Statement(topic, statement) if isinstance(statement, str) else statement) for statement in statements]
+
+
+def _with_spark_35(statement: Statement) -> Statement:
+    limit = SPARK_35.get(statement.sql)
+    return statement if limit is None else replace(statement, limits={"3.5": limit, **statement.limits})
 
 
 STATEMENTS = (
@@ -119,7 +165,7 @@ STATEMENTS = (
         " CALL fluss.sys.pause_tiering('{db}.t'); END",
         "SELECT paused FROM fluss.sys.lake_tiering_status WHERE database_name = '{db}' AND table_name = 't'",
         "RESET spark.job.tags",
-        "CALL fluss.sys.resume_tiering('{db}.t')",
+        "CALL fluss.sys.resume_tiering(table => '{db}.t')",
         "CALL fluss.sys.set_table_option('{db}.t', 'table.datalake.freshness', '2 h')",
         "CALL fluss.sys.help('tier_table')",
         "CALL fluss.sys.tier_table('demo.nope')",
