@@ -1,20 +1,21 @@
-"""Build hooks: one generates the gRPC stubs from proto/ and puts the plugin jar and the console's libraries into the package,
+"""Build hooks: one generates the gRPC stubs from proto/ and puts the plugin's jars and the console's libraries into the package,
 one completes the metadata.
 
 Runs for the editable install of `make setup` and for wheels alike. Stubs land where their package says
-(`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jar in `tiering/jars/`, the libraries in
+(`tiering/rpc/v1`, `tiering/rpc/fluss`, `sys_tables/rpc/v1`), the jars in `tiering/jars/`, the libraries in
 `sys_tables/console/static/vendor/`; all are git-ignored.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,13 @@ from urllib.parse import urlsplit
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-JAR_NAME = "lakeward-spark-plugin.jar"
+JARS = {
+    "lakeward-spark-plugin.jar": ("lakeward-spark-plugin.jar", ()),
+    "lakeward-spark-plugin-3.5.jar": ("spark-3.5/lakeward-spark-plugin-3.5.jar", ("-Dspark3.5",)),
+}
+"""The plugin for Spark 4 and the one for Spark 3.5: each with its path below `catalog/target`, and with Maven's options for it."""
+QUICK_MAVEN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Maven's JVM: a build is too short for the second compiler, which takes half of its time."""
 LIBRARIES_FOLDER = "sys_tables/console/static/vendor"
 LIBRARIES = {
     "htmx.min.js": ("htmx.jar", "dist/htmx.min.js"),
@@ -70,18 +77,18 @@ def generate_stubs(root: Path) -> list[str]:
     return [path.relative_to(root).as_posix() for package in STUB_PACKAGES for path in (root / package).glob("*.py*")]
 
 
-def build_jar_and_fetch_libraries(root: Path) -> list[str]:
-    """Builds the plugin and fetches the console's libraries with Maven unless they are newer than their sources.
+def build_jars_and_fetch_libraries(root: Path) -> list[str]:
+    """Builds the plugin's jars and fetches the console's libraries with Maven unless they are newer than their sources.
 
-    Returns the paths of jar and libraries relative to `root`. Of two that build at once, the second waits and finds them done.
+    Returns the paths of jars and libraries relative to `root`. Of two that build at once, the second waits and finds them done.
     """
-    jar, libraries = root / "tiering" / "jars" / JAR_NAME, root / LIBRARIES_FOLDER
-    files = [jar, *(libraries / name for name in LIBRARIES)]
+    jars, libraries, target = root / "tiering" / "jars", root / LIBRARIES_FOLDER, root / "catalog" / "target"
+    files = [*(jars / name for name in JARS), *(libraries / name for name in LIBRARIES)]
     with _alone(root / "catalog" / "pom.xml"):
         if not all(file.exists() and file.stat().st_mtime >= newest_source(root) for file in files):
-            _package(root)
-            target = root / "catalog" / "target"
-            _put(jar, (target / JAR_NAME).read_bytes())
+            for name, (built, options) in JARS.items():
+                _package(root, options)
+                _put(jars / name, (target / built).read_bytes())
             for name, (archive, member) in LIBRARIES.items():
                 _put(libraries / name, _member(target / "console" / archive, member))
     return [file.relative_to(root).as_posix() for file in files]
@@ -102,13 +109,14 @@ def _member(archive: Path, member: str) -> bytes:
         return jar.read(name)
 
 
-def _package(root: Path) -> None:
+def _package(root: Path, further: Sequence[str]) -> None:
     """Runs Maven. `-C`: a download whose checksum is wrong or missing ends the build."""
     maven = shutil.which("mvn")
     if maven is None:
         raise RuntimeError("building the Spark plugin needs Maven and a JDK 17+: install them, or run `make setup`")
-    options = ["-C", "-q", "-B", "-f", str(root / "catalog" / "pom.xml"), f"-Dpython={sys.executable}"]
-    if subprocess.run([maven, *options, "package"], check=False).returncode != 0:
+    options = ["-C", "-q", "-B", "-f", str(root / "catalog" / "pom.xml"), f"-Dpython={sys.executable}", *further]
+    environment = {**os.environ, "MAVEN_OPTS": f"{QUICK_MAVEN} {os.environ.get('MAVEN_OPTS', '')}".strip()}
+    if subprocess.run([maven, *options, "package"], env=environment, check=False).returncode != 0:
         raise RuntimeError("the Spark plugin was not built: see Maven's message above")
 
 
@@ -121,7 +129,7 @@ def _alone(file: Path) -> Iterator[None]:
 
 
 def newest_source(root: Path) -> float:
-    """Modification time of the newest file the jar is built from."""
+    """Modification time of the newest file that the jars are built from."""
     catalog = root / "catalog"
     sources = [catalog / "pom.xml", *catalog.glob("*.py"), *(catalog / "src").rglob("*"), *(root / "proto").rglob("*.proto")]
     return max(path.stat().st_mtime for path in sources if path.is_file())
@@ -133,11 +141,11 @@ class LakewardBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Adds stubs, jar and libraries to what is packed."""
+        """Adds stubs, jars and libraries to what is packed."""
         if self.target_name != "wheel":
             return
         root = Path(self.root)
-        build_data["artifacts"] += [*generate_stubs(root), *build_jar_and_fetch_libraries(root)]
+        build_data["artifacts"] += [*generate_stubs(root), *build_jars_and_fetch_libraries(root)]
         if version != "editable":
             build_data["force_include"] |= {str(root / folder): f"sys_tables/console/shipped/{folder}" for folder in SHIPPED_FOLDERS}
 

@@ -126,10 +126,10 @@ ensure_project() {
   local stamp=.venv/.lakeward-project want
   want=$(stamp_of pyproject.toml hatch_build.py catalog/pom.xml catalog/*.py catalog/*.sha256 $(find proto catalog/src -type f | LC_ALL=C sort))
   if [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && [ -f tiering/rpc/v1/status_pb2.py ] && [ -f tiering/rpc/fluss/fluss_pb2.py ] && [ -f tiering/jars/lakeward-spark-plugin.jar ] &&
-    [ -f sys_tables/console/static/vendor/uPlot.LICENSE ]; then
+    [ -f tiering/jars/lakeward-spark-plugin-3.5.jar ] && [ -f sys_tables/console/static/vendor/uPlot.LICENSE ]; then
     return
   fi
-  say "generating stubs, building the Spark plugin and fetching the libraries of the console"
+  say "generating stubs, building the Spark plugins and fetching the libraries of the console"
   .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation --reinstall-package lakeward -e .
   echo "$want" >"$stamp"
 }

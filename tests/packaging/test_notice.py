@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import zipfile
+from pathlib import Path
+
+import pytest
 
 from support.repository import ROOT
 
-FROM_SPARK = ("spark-", "scala-library", "arrow-", "slf4j-api")
+FROM_SPARK = ("spark-", "scala-library", "arrow-", "slf4j-api", "antlr4-runtime")
 """Compiled against; Spark brings them."""
 OF_TESTS = ("junit-", "opentest4j", "apiguardian-api")
-JAR = ROOT / "tiering" / "jars" / "lakeward-spark-plugin.jar"
+JARS = [ROOT / "tiering" / "jars" / name for name in ("lakeward-spark-plugin.jar", "lakeward-spark-plugin-3.5.jar")]
 FILE = re.compile(r"^[0-9a-f]{64}  (?P<name>[a-z][a-z0-9_-]*?)-(?P<version>\d\S*)\.jar$", re.MULTILINE)
 GRPC = re.compile(r"^  grpc-api.*\n +(?P<version>\S+)", re.MULTILINE)
 
@@ -33,7 +36,8 @@ def test_each_work_in_the_jar_is_named_with_its_version() -> None:
     assert carried() - listed == set()
 
 
-def test_the_jar_carries_notice_and_licence() -> None:
-    with zipfile.ZipFile(JAR) as jar:
+@pytest.mark.parametrize("file", JARS, ids=lambda file: file.name)
+def test_the_jar_carries_notice_and_licence(file: Path) -> None:
+    with zipfile.ZipFile(file) as jar:
         assert jar.read("META-INF/NOTICE.lakeward").decode() == (ROOT / "NOTICE").read_text()
         assert jar.read("META-INF/LICENSE.lakeward").decode() == (ROOT / "LICENSE").read_text()

@@ -168,7 +168,7 @@ def plugin_jar() -> Path:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return ROOT / module.build_jar_and_fetch_libraries(ROOT)[0]
+    return ROOT / module.build_jars_and_fetch_libraries(ROOT)[0]
 
 
 @pytest.fixture(scope="package")

@@ -3,8 +3,6 @@ package io.lakeward.spark.call;
 import io.lakeward.spark.catalog.ServiceCatalog;
 import java.util.List;
 import java.util.Optional;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -28,12 +26,6 @@ import scala.collection.Seq;
  */
 public final class CallParser implements ParserInterface {
 
-  /** CALL behind blanks and comments; the group is what follows. */
-  private static final Pattern STATEMENT =
-      Pattern.compile(
-          "(?:\\s++|--[^\\n]*+\\n|/\\*.*?\\*/)*+CALL\\b(.*?)[\\s;]*",
-          Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
-
   private final SparkSession session;
   private final ParserInterface delegate;
 
@@ -45,13 +37,13 @@ public final class CallParser implements ParserInterface {
 
   @Override
   public LogicalPlan parsePlan(String statement) throws ParseException {
-    Matcher call = STATEMENT.matcher(statement);
-    if (!call.matches()) {
+    Optional<String> call = CallSyntax.nameAndArguments(statement);
+    if (call.isEmpty()) {
       return delegate.parsePlan(statement);
     }
     Expression expression;
     try {
-      expression = delegate.parseExpression(call.group(1));
+      expression = delegate.parseExpression(call.get());
     } catch (ParseException wrongCall) {
       try {
         return delegate.parsePlan(statement);
@@ -59,7 +51,7 @@ public final class CallParser implements ParserInterface {
         throw wrongCall;
       }
     }
-    if (expression instanceof UnresolvedFunction function) {
+    if (expression instanceof UnresolvedFunction function && hasArgumentsOnly(function)) {
       Optional<ServiceProcedure> procedure = procedure(function);
       if (procedure.isPresent()) {
         return CallCommand.of(
@@ -67,6 +59,11 @@ public final class CallParser implements ParserInterface {
       }
     }
     return delegate.parsePlan(statement);
+  }
+
+  /** Whether the call of a function has nothing that the CALL of a procedure cannot have. */
+  private static boolean hasArgumentsOnly(UnresolvedFunction function) {
+    return !function.isDistinct() && function.filter().isEmpty() && !function.ignoreNulls();
   }
 
   /** The procedure of Lakeward with that name; empty if the name is of another catalog. */

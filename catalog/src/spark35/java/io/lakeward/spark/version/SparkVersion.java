@@ -16,9 +16,9 @@ public final class SparkVersion {
   public static void check(String version) throws LakewardException {
     if (!version.startsWith(SUPPORTED + ".")) {
       throw new LakewardException(
-          ("This jar of Lakeward's plugin is made for Spark %s and not for Spark %s. Spark 4.0 and"
-                  + " newer need lakeward-spark-plugin.jar, and older versions than %s are not"
-                  + " supported.")
+          ("This jar of Lakeward's plugin needs Spark %s, and this is Spark %s. Spark 4.0 and newer"
+                  + " need lakeward-spark-plugin.jar, whose properties `lakeward spark-conf` prints."
+                  + " Versions older than %s do not work.")
               .formatted(SUPPORTED, version, SUPPORTED));
     }
   }

@@ -29,9 +29,10 @@ public final class SparkVersion {
     int minor = Integer.parseInt(numbers.group(2));
     if (major < MAJOR || (major == MAJOR && minor < MINOR)) {
       throw new LakewardException(
-          ("Lakeward's plugin does not work with Spark %s: it needs Spark %d.%d or newer. Start"
-                  + " this session with Spark %d.%d (pip install 'pyspark==%d.%d.*').")
-              .formatted(version, MAJOR, MINOR, MAJOR, MINOR, MAJOR, MINOR));
+          ("This jar of Lakeward's plugin needs Spark %d.%d or newer, and this is Spark %s. Spark 3.5"
+                  + " needs lakeward-spark-plugin-3.5.jar, whose properties `lakeward spark-conf"
+                  + " --spark 3.5` prints. Older versions do not work.")
+              .formatted(MAJOR, MINOR, version));
     }
   }
 }

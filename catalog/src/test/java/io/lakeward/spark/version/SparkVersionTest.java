@@ -17,6 +17,9 @@ class SparkVersionTest {
         assertThrows(LakewardException.class, () -> SparkVersion.check(version));
     assertTrue(error.getMessage().contains("Spark " + version), error.getMessage());
     assertTrue(error.getMessage().contains("Spark 4.0"), error.getMessage());
+    assertTrue(
+        error.getMessage().contains("lakeward-spark-plugin-3.5.jar"), error.getMessage());
+    assertTrue(error.getMessage().contains("spark-conf --spark 3.5"), error.getMessage());
   }
 
   @ParameterizedTest
