@@ -6,7 +6,7 @@ import re
 
 from support.repository import ROOT
 from tiering.cli.fluss_server.jars import FLUSS_VERSION
-from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SPARK_JARS, SQLITE_JDBC
+from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, ICEBERG_RUNTIMES, POSTGRESQL_JDBC, SPARK_JARS, SQLITE_JDBC
 
 PACKAGES = {
     "Spark (PySpark)": "pyspark",
@@ -47,3 +47,8 @@ def test_each_version_is_the_one_that_is_used() -> None:
 def test_each_jar_that_spark_gets_has_a_row() -> None:
     versions = set(versions_on_the_page().values())
     assert [jar.file_name for jar in (*SPARK_JARS, ICEBERG_AWS_BUNDLE) if jar.version not in versions] == []
+
+
+def test_the_page_of_clients_names_icebergs_runtime_of_each_spark() -> None:
+    page = (ROOT / "docs" / "connect.md").read_text()
+    assert [jar for jar in ICEBERG_RUNTIMES.values() if f"`{jar.artifact}:{jar.version}`" not in page] == []

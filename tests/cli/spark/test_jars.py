@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tiering.cli.maven_jars import MavenJar, checksum, fetch_jars
-from tiering.cli.spark.jars import SPARK_JARS, jar_path
+from tiering.cli.spark.jars import SPARK_JARS, SparkVersion, aws_bundle, jar_path
 from tiering.errors import SetupError
 
 CONTENT = b"the jar of version 1" * 100_000
@@ -41,6 +41,16 @@ def test_a_jar_that_was_not_fetched_is_an_error_with_the_way_out(tmp_path: Path,
     with pytest.raises(SetupError, match=r"iceberg-spark-runtime.*is not in") as raised:
         jar_path(SPARK_JARS[0])
     assert "lakeward fetch-jars" in str(raised.value.hint)
+
+
+def test_the_error_for_a_missing_jar_of_another_spark_names_the_options_that_fetch_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWARD_JARS", str(tmp_path))
+
+    with pytest.raises(SetupError, match=r"iceberg-aws-bundle-1\.11\.0\.jar") as raised:
+        jar_path(aws_bundle(SparkVersion.V4_0), SparkVersion.V4_0)
+    assert "`lakeward fetch-jars --spark 4.0 --s3`" in str(raised.value.hint)
 
 
 def test_a_jar_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:

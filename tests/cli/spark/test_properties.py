@@ -16,13 +16,14 @@ from sys_tables.rpc.v1 import sys_catalog_pb2 as pb
 from tiering.cli.commands.spark_views import view_statements
 from tiering.cli.main import app
 from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
-from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, SQLITE_JDBC
+from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, ICEBERG_RUNTIMES, SQLITE_JDBC, SparkVersion
 from tiering.cli.spark.properties import (
     LakeJars,
     catalog_lake_properties,
     catalog_properties,
     driver_class_path,
     lake_properties_for_spark,
+    with_call,
 )
 from tiering.errors import InvalidArgument, InvalidName, ServiceUnreachable
 from tiering.lake.registry import local_lake_properties
@@ -73,6 +74,51 @@ def test_sys_can_be_in_sparks_own_catalog_too() -> None:
 
 def test_a_jar_is_there_to_be_named() -> None:
     assert Path(printed("--uri", UNREACHABLE)["spark.driver.extraClassPath"]).is_file()
+
+
+def test_spark_3_5_gets_its_own_jar_and_call_but_no_python_for_the_log() -> None:
+    properties = printed("--uri", UNREACHABLE, "--spark", "3.5")
+
+    assert Path(properties["spark.driver.extraClassPath"]).name == "lakeward-spark-plugin-3.5.jar"
+    assert Path(properties["spark.driver.extraClassPath"]).is_file()
+    assert properties["spark.sql.extensions"] == "io.lakeward.spark.LakewardExtensions"
+    assert "spark.sql.catalog.fluss.python" not in properties
+
+
+@pytest.mark.parametrize("spark", ["4.0", "4.2", "4.3"])
+def test_any_spark_4_gets_the_properties_of_the_installed_one(spark: str) -> None:
+    assert printed("--uri", UNREACHABLE, "--spark", spark) == printed("--uri", UNREACHABLE)
+
+
+def test_sys_in_sparks_own_catalog_is_refused_for_spark_3_5() -> None:
+    with pytest.raises(InvalidArgument, match=r"--session-catalog does not work with Spark 3\.5"):
+        printed("--uri", UNREACHABLE, "--session-catalog", "--spark", "3.5")
+
+
+@pytest.mark.parametrize("spark", ICEBERG_RUNTIMES)
+def test_a_lake_has_icebergs_runtime_for_the_spark_and_amazons_client_of_the_same_version(spark: SparkVersion) -> None:
+    lake = {"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://lake"}
+    runtime, client = catalog_lake_properties(lake, LakeJars.PACKAGES, spark)["spark.jars.packages"].split(",")
+
+    assert runtime.startswith(f"org.apache.iceberg:iceberg-spark-runtime-{spark}_")
+    assert client == f"org.apache.iceberg:iceberg-aws-bundle:{runtime.rpartition(':')[2]}"
+
+
+@pytest.mark.parametrize("spark", [spark for spark in SparkVersion if spark not in ICEBERG_RUNTIMES])
+def test_a_lake_for_a_spark_without_a_runtime_of_iceberg_is_refused(spark: SparkVersion) -> None:
+    with pytest.raises(InvalidArgument, match=f"no runtime for Spark {spark}") as raised:
+        lake_properties_for_spark({"type": "sql", "uri": "sqlite:////srv/lake.db"}, LakeJars.PACKAGES, spark)
+    assert "without --lake" in str(raised.value.hint)
+
+
+def test_call_comes_behind_the_extension_of_iceberg() -> None:
+    lake = lake_properties_for_spark({"type": "sql", "uri": "sqlite:////srv/lake.db"}, LakeJars.PACKAGES, SparkVersion.V3_5)
+
+    assert with_call(lake, SparkVersion.V3_5)["spark.sql.extensions"].split(",") == [
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "io.lakeward.spark.LakewardExtensions",
+    ]
+    assert with_call(lake, SparkVersion.V4_1) == lake
 
 
 @pytest.mark.parametrize(

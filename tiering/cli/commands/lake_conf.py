@@ -9,8 +9,9 @@ import typer
 
 from tiering.cli.service_lake import service_lake
 from tiering.cli.spark.conf_files import as_properties_file, as_pyiceberg_yaml
+from tiering.cli.spark.jars import INSTALLED_SPARK
 from tiering.cli.spark.properties import LakeJars, lake_properties_for_spark
-from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, UriOption
+from tiering.cli.terminal.options import DEFAULT_URI, LakeJarsOption, SparkOption, UriOption
 
 
 class Reader(StrEnum):
@@ -24,6 +25,7 @@ def lake_conf(
     reader: Annotated[Reader, typer.Option("--for", help="Program that opens the lake.")] = Reader.PYICEBERG,
     uri: UriOption = DEFAULT_URI,
     lake_jars: LakeJarsOption = LakeJars.PATHS,
+    spark: SparkOption = INSTALLED_SPARK,
 ) -> None:
     """Print the settings with which pyiceberg or Spark opens the lake without Lakeward.
 
@@ -31,6 +33,6 @@ def lake_conf(
     """
     properties = service_lake(uri).properties
     if reader is Reader.SPARK:
-        print(as_properties_file(lake_properties_for_spark(properties, lake_jars)), end="")
+        print(as_properties_file(lake_properties_for_spark(properties, lake_jars, spark)), end="")
     else:
         print(as_pyiceberg_yaml(properties), end="")

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from tiering.access.client_access import access_from_environment
 from tiering.cli.maven_jars import PACKAGED_JARS, MavenJar
-from tiering.cli.spark.jars import ICEBERG_AWS_BUNDLE, ICEBERG_RUNTIME, POSTGRESQL_JDBC, SQLITE_JDBC, jar_path
+from tiering.cli.spark.jars import INSTALLED_SPARK, POSTGRESQL_JDBC, SQLITE_JDBC, SparkVersion, aws_bundle, iceberg_runtime, jar_path
 from tiering.errors import InvalidArgument, SetupError
 from tiering.lake.catalog_properties import CATALOG_NAME, FILESYSTEM
 from tiering.model.names import CATALOG as CATALOG
@@ -19,6 +19,9 @@ CATALOG_CLASS = "io.lakeward.spark.LakewardCatalog"
 SESSION_CATALOG = "spark_catalog"
 SESSION_CATALOG_CLASS = "io.lakeward.spark.LakewardSessionCatalog"
 DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
+EXTENSIONS = "spark.sql.extensions"
+CALL_EXTENSION = "io.lakeward.spark.LakewardExtensions"
+"""The class that adds CALL to the SQL of Spark 3.5."""
 _PYICEBERG_TO_SPARK_TYPE = {"sql": "jdbc", "rest": "rest", "hive": "hive", "glue": "glue", "hadoop": "hadoop"}
 _DRIVERS = {"jdbc:sqlite": SQLITE_JDBC, "jdbc:postgresql": POSTGRESQL_JDBC}
 _S3 = ("s3://", "s3a://")
@@ -34,9 +37,9 @@ class LakeJars(StrEnum):
     """Maven coordinates. Spark downloads them from Maven Central at its first start."""
 
 
-def plugin_jar() -> Path:
-    """Returns the jar of the catalog plugin in the installed package. Raises SetupError if the package has no jar."""
-    jar = PACKAGED_JARS / "lakeward-spark-plugin.jar"
+def plugin_jar(spark: SparkVersion = INSTALLED_SPARK) -> Path:
+    """Returns the jar of the catalog plugin for `spark` in the installed package. Raises SetupError if the package has no jar."""
+    jar = PACKAGED_JARS / ("lakeward-spark-plugin-3.5.jar" if spark is SparkVersion.V3_5 else "lakeward-spark-plugin.jar")
     if not jar.exists():
         raise SetupError(f"the Spark plugin is missing: {jar}", hint="Run `make setup`, or install the wheel, which includes it.")
     return jar
@@ -75,12 +78,21 @@ def session_catalog_properties(uri: str) -> dict[str, str]:
     return {f"spark.sql.catalog.{SESSION_CATALOG}": SESSION_CATALOG_CLASS, f"spark.sql.catalog.{SESSION_CATALOG}.uri": uri}
 
 
-def catalog_lake_properties(lake: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
+def with_call(properties: Mapping[str, str], spark: SparkVersion) -> dict[str, str]:
+    """Returns the properties, for Spark 3.5 with the extension that adds CALL to its SQL, behind other extensions."""
+    if spark is not SparkVersion.V3_5:
+        return dict(properties)
+    return {**properties, EXTENSIONS: ",".join([*filter(None, [properties.get(EXTENSIONS)]), CALL_EXTENSION])}
+
+
+def catalog_lake_properties(
+    lake: Mapping[str, str], jars: LakeJars = LakeJars.PATHS, spark: SparkVersion = INSTALLED_SPARK
+) -> dict[str, str]:
     """Returns the properties of the catalog `lake`, in which the catalog `fluss` reads data tables. `lake` has pyiceberg's properties.
 
-    Raises SetupError for a missing jar.
+    Raises SetupError for a missing jar, and InvalidArgument for a version of Spark without a runtime of Iceberg.
     """
-    return {**lake_properties_for_spark(lake, jars), f"spark.sql.catalog.{CATALOG}.lake": lake_catalog_name(lake)}
+    return {**lake_properties_for_spark(lake, jars, spark), f"spark.sql.catalog.{CATALOG}.lake": lake_catalog_name(lake)}
 
 
 def driver_class_path(jar: Path, lake_properties: Mapping[str, str]) -> dict[str, str]:
@@ -98,10 +110,12 @@ def lake_catalog_name(lake: Mapping[str, str]) -> str:
     return lake.get(CATALOG_NAME) or LAKE_CATALOG
 
 
-def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = LakeJars.PATHS) -> dict[str, str]:
+def lake_properties_for_spark(
+    properties: Mapping[str, str], jars: LakeJars = LakeJars.PATHS, spark: SparkVersion = INSTALLED_SPARK
+) -> dict[str, str]:
     """Returns Spark's properties for the Iceberg catalog that pyiceberg opens with `properties`. Its name is `lake_catalog_name`.
 
-    Raises SetupError for a missing jar, and InvalidArgument for a lake of Paimon tables.
+    Raises SetupError for a missing jar, and InvalidArgument for a lake of Paimon tables or a version of Spark without a runtime of Iceberg.
     """
     kind = properties.get("type", "sql").lower()
     if kind == FILESYSTEM:
@@ -111,11 +125,11 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
         )
     prefix = f"spark.sql.catalog.{lake_catalog_name(properties)}"
     spark_properties = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": _PYICEBERG_TO_SPARK_TYPE.get(kind, kind),
     }
-    needed = [ICEBERG_RUNTIME]
+    needed = [iceberg_runtime(spark)]
     for name, value in properties.items():
         if name == "uri" and kind == "sql":
             spark_properties[f"{prefix}.uri"] = _jdbc_uri(value)
@@ -135,14 +149,14 @@ def lake_properties_for_spark(properties: Mapping[str, str], jars: LakeJars = La
         # By default these catalogs open files with Hadoop's classes, which support object stores only with more jars.
         spark_properties[f"{prefix}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
     if properties.get("warehouse", "").startswith(_S3):
-        needed.append(ICEBERG_AWS_BUNDLE)
-    return {**_jars(needed, jars), **spark_properties}
+        needed.append(aws_bundle(spark))
+    return {**_jars(needed, jars, spark), **spark_properties}
 
 
-def _jars(needed: Sequence[MavenJar], jars: LakeJars) -> dict[str, str]:
+def _jars(needed: Sequence[MavenJar], jars: LakeJars, spark: SparkVersion) -> dict[str, str]:
     if jars is LakeJars.PACKAGES:
         return {"spark.jars.packages": ",".join(jar.coordinates for jar in needed)}
-    return {"spark.jars": ",".join(str(jar_path(jar)) for jar in needed)}
+    return {"spark.jars": ",".join(str(jar_path(jar, spark)) for jar in needed)}
 
 
 def _jdbc_uri(uri: str) -> str:

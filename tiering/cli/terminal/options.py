@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from tiering.cli.spark.jars import SparkVersion
 from tiering.cli.spark.properties import LakeJars
 from tiering.cli.terminal.completion import table_names
 from tiering.cli.terminal.logs import LogFormat
@@ -103,6 +104,7 @@ LakeJarsOption = Annotated[
     LakeJars,
     typer.Option(help="Where Spark gets Iceberg: from jars that `lakeward fetch-jars` put on this machine, or from Maven Central."),
 ]
+SparkOption = Annotated[SparkVersion, typer.Option("--spark", help="Version of the Spark that gets the properties.")]
 
 
 @dataclass(frozen=True)
