@@ -20,10 +20,8 @@ import pyspark
 
 from support.repository import ROOT
 from support.spark.class_archive import QUICK_JVM
-from support.spark_versions.plugin import JAR, build_plugin_for_spark_35
-from tiering.cli.maven_jars import MavenJar, fetch_jars
-from tiering.cli.spark.jars import ICEBERG_RUNTIME
-from tiering.cli.spark.properties import plugin_jar
+from tiering.cli.maven_jars import fetch_jars, jars_folder
+from tiering.cli.spark.jars import ICEBERG_RUNTIMES, SparkVersion
 from tiering.errors import SetupError
 from tiering.files.folder_lock import take_lock
 
@@ -49,24 +47,19 @@ class Installation:
 
     version: str
     sha256: str | None
-    iceberg: MavenJar | None
-    """Iceberg's runtime for this Spark; None where none is published."""
-    is_spark_35: bool = False
-    """Whether this is Spark 3.5, which has a jar of the plugin of its own."""
 
     @property
-    def plugin(self) -> Path:
-        """The jar of the plugin for this Spark."""
-        return JAR if self.is_spark_35 else plugin_jar()
+    def spark(self) -> SparkVersion:
+        return SparkVersion(".".join(self.version.split(".")[:2]))
+
+    @property
+    def has_iceberg(self) -> bool:
+        """Whether Iceberg publishes a runtime for this Spark."""
+        return self.spark in ICEBERG_RUNTIMES
 
     @property
     def folder(self) -> Path:
         return SPARKS / self.version
-
-    @property
-    def iceberg_jar(self) -> Path | None:
-        """The fetched runtime, unless it is the locked one, which `lakeward fetch-jars` has fetched."""
-        return None if self.iceberg is None else SPARKS / self.iceberg.file_name
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -82,10 +75,8 @@ class Installation:
         if self.sha256 is None:
             return
         SPARKS.mkdir(parents=True, exist_ok=True)
-        if self.iceberg is not None:
-            fetch_jars(SPARKS, [self.iceberg])
-        if self.is_spark_35:
-            build_plugin_for_spark_35()
+        if self.has_iceberg:
+            fetch_jars(jars_folder(), [ICEBERG_RUNTIMES[self.spark]])
         descriptor = os.open(SPARKS, os.O_RDONLY)
         try:
             take_lock(descriptor, wait=True)
@@ -121,32 +112,13 @@ def _used(files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             yield member
 
 
-REFERENCE = Installation(pyspark.__version__, None, ICEBERG_RUNTIME)
+REFERENCE = Installation(pyspark.__version__, None)
 """The locked version, with which the answers of the others are compared."""
 OTHERS = (
-    Installation(
-        "3.5.9",
-        "ea27adc39ddac9413b8951e45aa748cbed6c785971b81386efc41938f6243d93",
-        MavenJar(
-            "org.apache.iceberg",
-            "iceberg-spark-runtime-3.5_2.12",
-            "1.11.0",
-            sha256="94b8e36fc329f0293d44ba9e01b784a56e9501affec1842d898144c51f6e486a",
-        ),
-        is_spark_35=True,
-    ),
-    Installation(
-        "4.0.5",
-        "a0d44b0e7faf0458ad83b7aa664e7ed8b96beed8a55d66ce3b0dfac2309dfca6",
-        MavenJar(
-            "org.apache.iceberg",
-            "iceberg-spark-runtime-4.0_2.13",
-            "1.11.0",
-            sha256="63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc",
-        ),
-    ),
-    Installation("4.2.1", "d79b7c8ee41e66a9202fe6f600ca90b931ca571ae9dbdf31c58d2672e5102da0", None),
-    Installation("4.3.0", "e8c517948eff7088a7aa07449aa8eafa4a15a8d50319de2525a6fd26622476c6", None),
+    Installation("3.5.9", "ea27adc39ddac9413b8951e45aa748cbed6c785971b81386efc41938f6243d93"),
+    Installation("4.0.5", "a0d44b0e7faf0458ad83b7aa664e7ed8b96beed8a55d66ce3b0dfac2309dfca6"),
+    Installation("4.2.1", "d79b7c8ee41e66a9202fe6f600ca90b931ca571ae9dbdf31c58d2672e5102da0"),
+    Installation("4.3.0", "e8c517948eff7088a7aa07449aa8eafa4a15a8d50319de2525a6fd26622476c6"),
 )
 
 if __name__ == "__main__":

@@ -14,10 +14,8 @@ from support.running.cluster_of_processes import Deployment
 from support.running.spark_sessions import SMALL_SPARK
 from support.spark_versions import run_statements
 from support.spark_versions.installations import REFERENCE, Installation
-from support.spark_versions.plugin import EXTENSION
 from support.spark_versions.statements import DATABASE, STATEMENTS, Limit, Statement
-from tiering.cli.spark.jars import ICEBERG_RUNTIME, jar_path
-from tiering.cli.spark.properties import CATALOG_CLASS, catalog_lake_properties, catalog_properties
+from tiering.cli.spark.properties import CATALOG_CLASS, EXTENSIONS, catalog_lake_properties, catalog_properties, plugin_jar, with_call
 
 SECONDS = 600
 """For all statements of one version, on a machine with other work."""
@@ -30,15 +28,15 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """One statement and one version: `difference` from the locked version, None if the answers are equal."""
+    """One statement and one Spark: `difference` from the locked version, None if the answers are equal."""
 
     statement: Statement
-    version: str
+    installation: Installation
     difference: str | None
 
     @property
     def limit(self) -> Limit | None:
-        return self.statement.limits.get(short(self.version))
+        return self.statement.limits.get(self.installation.spark)
 
     @property
     def is_explained(self) -> bool:
@@ -46,39 +44,37 @@ class Cell:
         return (self.difference is None) == (self.limit is None)
 
 
-def short(version: str) -> str:
-    """The first two numbers."""
-    return ".".join(version.split(".")[:2])
-
-
 def properties(service: Deployment, installation: Installation, folder: Path) -> dict[str, str]:
-    """Returns the properties of a Spark for `service`: what `lakeward spark-conf --lake` prints, with Iceberg's runtime for this Spark."""
-    lake = catalog_lake_properties(service.lake_properties)
-    if installation.iceberg_jar is not None and installation is not REFERENCE:
-        lake["spark.jars"] = lake["spark.jars"].replace(str(jar_path(ICEBERG_RUNTIME)), str(installation.iceberg_jar))
-    if installation.iceberg_jar is None:
-        del lake["spark.sql.extensions"]
+    """Returns the properties of a Spark for `service`: what `lakeward spark-conf --lake` prints for this Spark."""
+    spark = installation.spark if installation.has_iceberg else REFERENCE.spark
+    lake = catalog_lake_properties(service.lake_properties, spark=spark)
+    if not installation.has_iceberg:
+        del lake[EXTENSIONS]
         name = lake.pop("spark.sql.catalog.fluss.lake")
         prefix = f"spark.sql.catalog.{WRONG_LAKE}"
         lake |= {prefix: CATALOG_CLASS, f"{prefix}.uri": service.uri, f"{prefix}.lake": name}
-    if installation.is_spark_35:
-        lake["spark.sql.extensions"] = f"{lake['spark.sql.extensions']},{EXTENSION}"
-    catalog = catalog_properties(service.uri, installation.plugin)
-    return {**SMALL_SPARK, "spark.sql.warehouse.dir": str(folder / "warehouse"), **catalog, **lake}
+    catalog = catalog_properties(service.uri, plugin_jar(spark))
+    return with_call({**SMALL_SPARK, "spark.sql.warehouse.dir": str(folder / "warehouse"), **catalog, **lake}, spark)
 
 
 def answers(service: Deployment, installation: Installation, folder: Path, statements: Sequence[str]) -> list[Answer]:
     """Runs the statements on a Spark in a process of its own. The names of the version's database are replaced in the answers."""
-    database = f"of_{short(installation.version).replace('.', '_')}"
-    request = {
-        "properties": properties(service, installation, folder),
-        "statements": [statement.replace(DATABASE, database) for statement in statements],
-    }
+    database = f"of_{installation.spark.replace('.', '_')}"
+    named = [statement.replace(DATABASE, database) for statement in statements]
+    ended = executed(installation, properties(service, installation, folder), folder, named)
+    assert ended.returncode == 0, ended.stderr[-3_000:]
+    of_version: list[Answer] = json.loads(ended.stdout.splitlines()[-1].replace(database, DATABASE))
+    return of_version
+
+
+def executed(
+    installation: Installation, spark_properties: Mapping[str, str], folder: Path, statements: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    """Returns the ended process of a Spark that executed the statements."""
     # -P: the program's folder is not on the path of its modules.
-    command = (sys.executable, "-P", run_statements.__file__)
-    ended = subprocess.run(
-        command,
-        input=json.dumps(request),
+    return subprocess.run(
+        (sys.executable, "-P", run_statements.__file__),
+        input=json.dumps({"properties": dict(spark_properties), "statements": list(statements)}),
         capture_output=True,
         text=True,
         env=installation.environment,
@@ -86,16 +82,14 @@ def answers(service: Deployment, installation: Installation, folder: Path, state
         timeout=SECONDS,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr[-3_000:]
-    of_version: list[Answer] = json.loads(ended.stdout.splitlines()[-1].replace(database, DATABASE))
-    return of_version
 
 
-def cells(version: str, of_version: Sequence[Answer], of_reference: Sequence[Answer]) -> list[Cell]:
+def cells(installation: Installation, of_version: Sequence[Answer], of_reference: Sequence[Answer]) -> list[Cell]:
     """Returns a cell for each statement."""
     compared = zip(STATEMENTS, of_version, of_reference, strict=True)
     return [
-        Cell(statement, version, difference(_stable(statement, answer), _stable(statement, right))) for statement, answer, right in compared
+        Cell(statement, installation, difference(_stable(statement, answer), _stable(statement, right)))
+        for statement, answer, right in compared
     ]
 
 

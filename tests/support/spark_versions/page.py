@@ -7,10 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from support.repository import ROOT
-from support.spark_versions.installations import OTHERS, REFERENCE
+from support.spark_versions.installations import OTHERS, REFERENCE, Installation
 from support.spark_versions.matrix import Cell, answers, cells
 from support.spark_versions.scene import scene
 from support.spark_versions.statements import STATEMENTS, Limit
+from tiering.cli.spark.jars import ICEBERG_RUNTIMES
 
 PAGE = ROOT / "docs" / "versions.md"
 HEADING = "## What is tested for each version of Spark\n"
@@ -33,7 +34,7 @@ def _lines(by_version: Mapping[str, Sequence[Cell]]) -> Iterator[str]:
     yield INTRODUCTION
     yield f"| statements | {' | '.join(installation.version for installation in installations)} |"
     yield "|---" * (1 + len(installations)) + "|"
-    runtimes = (installation.iceberg.version if installation.iceberg else "none" for installation in installations)
+    runtimes = (_iceberg(installation) for installation in installations)
     yield f"| Iceberg's runtime (`iceberg-spark-runtime-*`) | {' | '.join(runtimes)} |"
     for topic in dict.fromkeys(statement.topic for statement in STATEMENTS):
         number = sum(statement.topic == topic for statement in STATEMENTS)
@@ -43,6 +44,10 @@ def _lines(by_version: Mapping[str, Sequence[Cell]]) -> Iterator[str]:
     for number, limit in enumerate(limits, start=1):
         yield f"- **limit {number}**: {limit.text}"
     yield ""
+
+
+def _iceberg(installation: Installation) -> str:
+    return ICEBERG_RUNTIMES[installation.spark].version if installation.has_iceberg else "none"
 
 
 def _result(topic: str, of_version: Sequence[Cell], limits: Sequence[Limit]) -> str:
@@ -67,11 +72,11 @@ def main() -> None:
         by_version = {}
         for installation in OTHERS:
             installation.fetch()
-            by_version[installation.version] = cells(installation.version, answers(service, installation, Path(name), statements), right)
+            by_version[installation.version] = cells(installation, answers(service, installation, Path(name), statements), right)
     page = PAGE.read_text()
     PAGE.write_text(page.replace(section_of(page), section(by_version)))
     for cell in (cell for of_version in by_version.values() for cell in of_version if not cell.is_explained):
-        print(cell.version, cell.statement.sql, cell.difference, sep="\n  ")
+        print(cell.installation.version, cell.statement.sql, cell.difference, sep="\n  ")
 
 
 if __name__ == "__main__":

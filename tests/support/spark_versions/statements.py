@@ -17,7 +17,8 @@ class Limit:
 
 
 NO_ICEBERG = Limit(
-    "Iceberg publishes no runtime for this Spark. `fluss.db.t` is read by executors with Python, and ``fluss.db.`t$lake` `` is an error."
+    "Iceberg publishes no runtime for this Spark. `fluss.db.t` is read by executors with Python."
+    " ``fluss.db.`t$lake` `` and Iceberg's CALLs are errors."
 )
 NO_SHOW_PROCEDURES = Limit(
     "Spark 3.5 and 4.0 do not have SHOW PROCEDURES and DESCRIBE PROCEDURE. `SELECT * FROM fluss.sys.procedures` lists them."
@@ -67,6 +68,7 @@ SPARK_35: Mapping[str, Limit] = {
     "SELECT nope FROM fluss.sys.lake_tiering_status": OTHER_WORDS,
     "ALTER TABLE fluss.{db}.t DROP COLUMN nope": OTHER_WORDS,
     "CALL fluss.sys.tier_table()": OTHER_WORDS,
+    "CALL fluss.sys.help(DISTINCT tier_table)": OTHER_WORDS,
     "CALL fluss.sys.tier_table('demo.flights', nope => 1)": OTHER_WORDS,
     "CREATE TABLE fluss.{db}.copy AS SELECT id, text FROM VALUES (1L, 'a'), (2L, 'b') AS v(id, text)": NO_WRITES,
     "CREATE OR REPLACE TABLE fluss.{db}.copy (id BIGINT)": NO_WRITES,
@@ -168,6 +170,14 @@ STATEMENTS = (
         "CALL fluss.sys.resume_tiering(table => '{db}.t')",
         "CALL fluss.sys.set_table_option('{db}.t', 'table.datalake.freshness', '2 h')",
         "CALL fluss.sys.help('tier_table')",
+        "-- CALL fluss.sys.nope()\n/* a; */ call /* b */ `fluss`.sys.`HELP`(procedure => concat('tier_', 'table')); -- the end",
+        Statement(CALLS, "CALL fluss.sys.wait_for_tiering('demo.flights', offsets => map('0', 1))", unstable=("waited_ms",)),
+        Statement(CALLS, "CALL lake.system.ancestors_of('demo.flights')", WITHOUT_ICEBERG, unstable=("snapshot_id", "timestamp")),
+        "CALL fluss.sys.help(DISTINCT tier_table)",
+        "USE fluss.sys",
+        "CALL help('tier_table')",
+        "CALL sys.Help('tier_table')",
+        "USE spark_catalog.default",
         "CALL fluss.sys.tier_table('demo.nope')",
         "CALL fluss.sys.tier_table()",
         "CALL fluss.sys.tier_table('demo.flights', nope => 1)",
@@ -233,6 +243,7 @@ ERRORS = frozenset(
         "CALL fluss.sys.tier_table('demo.flights', nope => 1)",
         "CALL fluss.sys.tier_table('demo.flights', timeout_ms => 'soon')",
         "CALL fluss.sys.nope()",
+        "CALL fluss.sys.help(DISTINCT tier_table)",
         "SHOW TABLES IN fluss.nope",
         "SHOW FUNCTIONS IN fluss.nope",
         "DROP TABLE fluss.{db}.copy",
