@@ -1,5 +1,6 @@
 package io.lakeward.spark.version;
 
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.CurrentUserContext;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType;
@@ -24,5 +25,10 @@ public final class SparkClasses {
   public static String currentUser() {
     String user = CurrentUserContext.CURRENT_USER().get();
     return user == null ? Utils.getCurrentUserName() : user;
+  }
+
+  /** The UUID of the session. */
+  static String uuid(SparkSession session) {
+    return session.sessionUUID();
   }
 }

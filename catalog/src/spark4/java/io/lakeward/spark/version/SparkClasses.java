@@ -38,7 +38,7 @@ public final class SparkClasses {
       }
       return type.cast(constructor.newInstance(all));
     } catch (ReflectiveOperationException | IllegalArgumentException changed) {
-      throw unsupported(type.getName(), changed);
+      throw ChangedClass.error(type.getName(), changed);
     }
   }
 
@@ -51,10 +51,10 @@ public final class SparkClasses {
       } catch (ClassNotFoundException absent) {
         continue;
       } catch (ReflectiveOperationException changed) {
-        throw unsupported(holder, changed);
+        throw ChangedClass.error(holder, changed);
       }
     }
-    throw unsupported(SCRIPT_HOLDERS.get(0), null);
+    throw ChangedClass.error(SCRIPT_HOLDERS.get(0), null);
   }
 
   /** Whether this is STRING with the collation that compares bytes. */
@@ -67,10 +67,8 @@ public final class SparkClasses {
     return CurrentUserContext.getCurrentUser();
   }
 
-  static IllegalStateException unsupported(String type, Exception cause) {
-    return new IllegalStateException(
-        "this version of Spark has another class %s than Lakeward's plugin expects: use a version of Spark that docs/versions.md names"
-            .formatted(type),
-        cause);
+  /** The UUID by which Spark Connect lists the session. */
+  static String uuid(org.apache.spark.sql.SparkSession session) {
+    return ((SparkSession) session).sessionUUID();
   }
 }

@@ -5,13 +5,13 @@ import java.lang.reflect.InvocationTargetException;
 import java.util.Arrays;
 import java.util.Optional;
 import org.apache.spark.SparkConf;
-import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Option;
 
-/** A session of Spark, whose class differs between Spark 4 and Spark 3.5. */
+/** A session of Spark, and what the plugin asks it. */
 public final class ActiveSession {
 
   private final SparkSession session;
@@ -43,7 +43,7 @@ public final class ActiveSession {
 
   /** The UUID by which Spark Connect lists the session. */
   public String uuid() {
-    return session.sessionUUID();
+    return SparkClasses.uuid(session);
   }
 
   /** The version of Spark. */
@@ -70,7 +70,7 @@ public final class ActiveSession {
   }
 
   /**
-   * Calls the catalog manager of the session, which is a class in Spark 4.1 and an interface in
+   * Calls the catalog manager of the session, which is a class up to Spark 4.1 and an interface in
    * newer versions. Throws what the call throws.
    */
   private Object ask(String method, String... arguments) {
@@ -81,7 +81,7 @@ public final class ActiveSession {
     } catch (InvocationTargetException error) {
       throw LakewardException.unchecked(error.getCause());
     } catch (ReflectiveOperationException changed) {
-      throw SparkClasses.unsupported(CatalogManager.class.getName(), changed);
+      throw ChangedClass.error(CatalogManager.class.getName(), changed);
     }
   }
 }
