@@ -6,6 +6,7 @@ import java.util.Optional;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.Star;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParseException;
@@ -63,7 +64,11 @@ public final class CallParser implements ParserInterface {
 
   /** Whether the call of a function has nothing that the CALL of a procedure cannot have. */
   private static boolean hasArgumentsOnly(UnresolvedFunction function) {
-    return !function.isDistinct() && function.filter().isEmpty() && !function.ignoreNulls();
+    return !function.isDistinct()
+        && function.filter().isEmpty()
+        && !function.ignoreNulls()
+        && JavaConverters.seqAsJavaList(function.arguments()).stream()
+            .noneMatch(Star.class::isInstance);
   }
 
   /** The procedure of Lakeward with that name; empty if the name is of another catalog. */
