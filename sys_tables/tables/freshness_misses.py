@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sys_tables.declare.scan import ScanRequest
@@ -23,7 +24,9 @@ from tiering.coordinator.interface import CoordinatorView, RoundRecord
 from tiering.durations import short_duration
 from tiering.errors import ClusterUnavailable
 from tiering.model.declare import column
+from tiering.model.reading.matching import AnyArray
 from tiering.model.rounds import PART_COLUMNS
+from tiering.model.status import Promise
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,10 @@ def _broken_now(view: CoordinatorView, scan: ScanRequest) -> list[FreshnessMissR
     coordinator observes logs and the cluster is down. History is read in any case."""
     statuses = view.status_columns(scan.names)
     try:
-        lag, freshness = (statuses.column(name) for name in ("lag_ms", "freshness_ms"))
+        is_broken: AnyArray = pc.equal(statuses.column("promise"), pa.scalar(str(Promise.BROKEN)))
     except ClusterUnavailable:
         return []
-    late = statuses.take(pc.indices_nonzero(pc.greater(lag, freshness)))
+    late = statuses.take(pc.indices_nonzero(is_broken))
     columns = ("database_name", "table_name", "round_id", "oldest_pending_time", "freshness_ms", "lag_ms", "status", "status_reason")
     broken = []
     for database, table, round_id, oldest, freshness_ms, lag_ms, status, reason in zip(

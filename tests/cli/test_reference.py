@@ -69,6 +69,6 @@ def test_a_new_column_of_the_status_gets_a_field_with_the_next_number_in_the_ord
     proto = (ROOT / "proto/tiering/rpc/v1/status.proto").read_text()
     without_reason = proto.replace("  optional string status_reason = 14;\n", "")
     assert without_reason != proto
-    assert status_proto.render(without_reason) == proto.replace("status_reason = 14;", "status_reason = 61;")
+    assert status_proto.render(without_reason) == proto.replace("status_reason = 14;", "status_reason = 62;")
     with pytest.raises(ValueError, match="without a column: gone"):
         status_proto.render(proto.replace("int64 table_id = 10;", "int64 table_id = 10;\n  int64 gone = 62;"))

@@ -11,7 +11,7 @@ import pytest
 from tiering.client import LakewardClient
 from tiering.client.tasks import CallFailed, CallUnfinished, TaskCall, attempt_key, complete_until, describe, why_not_fresh
 from tiering.errors import InvalidArgument, RoundFailed, ServiceUnreachable, UnknownProcedure
-from tiering.model.status import TableStatus
+from tiering.model.status import TableStatus, promise_of
 from tiering.model.tables import TablePath
 from tiering.procedures.base import CallRequest
 from tiering.procedures.tier_table import TierTable, TierTableResult
@@ -121,8 +121,9 @@ def test_an_error_is_shown_with_its_class_and_hint() -> None:
 
 def status(**values: Any) -> TableStatus:
     empty = dict.fromkeys(field.name for field in fields(TableStatus))
-    present = {"database_name": "sales", "table_name": "orders", "freshness_ms": 60_000, "observed_time": NOW}
-    return TableStatus(**{**empty, **present, "offsets_observed_time": NOW - timedelta(seconds=2), **values})
+    present: dict[str, Any] = {"database_name": "sales", "table_name": "orders", "freshness_ms": 60_000, "observed_time": NOW}
+    promise = promise_of(values["lag_ms"], present["freshness_ms"], "Scheduled", paused=False)
+    return TableStatus(**{**empty, **present, "promise": promise, "offsets_observed_time": NOW - timedelta(seconds=2), **values})
 
 
 @pytest.mark.parametrize(

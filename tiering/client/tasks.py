@@ -13,7 +13,7 @@ from tiering.client.clients import LakewardClient
 from tiering.error_text import error_text
 from tiering.errors import InvalidArgument, LakewardError, ServiceUnreachable, UnknownProcedure
 from tiering.model.declare import parameters_of, row_in_sql
-from tiering.model.status import TableStatus
+from tiering.model.status import Promise, TableStatus
 from tiering.procedures.arguments import ProcedureInput
 from tiering.procedures.base import CallRequest, Mutation, UpkeepCallOutcome
 from tiering.procedures.registry import declarations
@@ -125,12 +125,13 @@ def why_not_fresh(status: TableStatus, rows_until: datetime | None = None) -> st
     `rows_until`: the lake must have all rows that the log received until this time. None: the table must keep its promise of freshness.
     """
     named, complete = f"{status.database_name}.{status.table_name}", complete_until(status)
-    if complete is None or status.lag_ms is None:
+    if complete is None or status.promise is None:
         return f"the lag of {named} is not known yet"
     if rows_until is not None:
         return None if complete >= rows_until else f"the lake has the rows of {named} until {complete.isoformat()}"
-    is_kept = status.lag_ms <= status.freshness_ms
-    return None if is_kept else f"{named} is {status.lag_ms} ms behind, and its freshness is {status.freshness_ms} ms"
+    if status.promise != Promise.BROKEN:
+        return None
+    return f"{named} is {status.lag_ms} ms behind, and its freshness is {status.freshness_ms} ms"
 
 
 def _json(row: Row) -> Row:

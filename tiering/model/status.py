@@ -1,5 +1,7 @@
 """`TableStatus`, the state of the tiering of one lake table. Its fields are the only declaration of `sys.lake_tiering_status`'s columns.
 
+`promise_of` is the only judgement of a promise of freshness. SQL, the console, reports and metrics show its answer.
+
 Each column also has a line in `tiering/coordinator/status/cells.py` that computes its value. `tests/support/reference` adds a new
 column to `proto/tiering/rpc/v1/status.proto`. A reader needs the privilege that `sys_tables/tables/lake_tiering_status.py` names."""
 
@@ -7,10 +9,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tiering.html.rows import HtmlFields
 from tiering.model.declare import INT, column
-from tiering.model.states import LASTING
+from tiering.model.reading.matching import AnyArray
+from tiering.model.states import LASTING, TableState
+
+
+class Promise(StrEnum):
+    """Whether the lake copy of a table is as fresh as the table promises."""
+
+    KEPT = "kept"
+    AT_RISK = "at risk"
+    BROKEN = "broken"
+
+
+def promise_of(lag_ms: int | None, freshness_ms: int, status: str, *, paused: bool) -> Promise | None:
+    """Returns the state of a table's promise; None while its lag is unknown."""
+    if lag_ms is None:
+        return None
+    if lag_ms > freshness_ms:
+        return Promise.BROKEN
+    return Promise.AT_RISK if paused or status == TableState.FAILED else Promise.KEPT
+
+
+def promises_of(lag_ms: AnyArray, freshness_ms: AnyArray, status: AnyArray, paused: AnyArray) -> AnyArray:
+    """Returns `promise_of` of many tables at once. The arrays have one value for each table."""
+    at_risk, broken, kept = (pa.scalar(str(promise)) for promise in (Promise.AT_RISK, Promise.BROKEN, Promise.KEPT))
+    is_hindered = pc.or_(paused, pc.equal(status, pa.scalar(str(TableState.FAILED))))
+    return pc.if_else(pc.greater(lag_ms, freshness_ms), broken, pc.if_else(is_hindered, at_risk, kept))
+
 
 _STATES = f"{', '.join(LASTING[:-1])} or {LASTING[-1]}"
 
@@ -37,7 +69,13 @@ class TableStatus(HtmlFields):
     )
     freshness_ms: int = column("The table's promise: its lake copy is at most this many milliseconds old.")
     lag_ms: int | None = column("Age of the oldest row that is not in the lake yet, in milliseconds; 0 if there is none.")
-    freshness_deadline: datetime | None = column("Time when the promise is broken if the lake has not caught up by then.")
+    promise: str | None = column(
+        "State of the promise. broken: lag_ms is above freshness_ms. at risk: it is not, but the table is Failed or paused. kept: neither. "
+        "NULL while lag_ms is unknown."
+    )
+    freshness_deadline: datetime | None = column(
+        "Time by which the next round is to end, so that no row waits for longer than freshness_ms. Column promise says whether one does."
+    )
     pending_records: int | None = column("Records of the log that are not in the lake yet.")
     pending_bytes: int | None = column("Estimated size of these records in bytes.")
     oldest_pending_time: datetime | None = column("Time when the oldest of these records was written.")

@@ -44,7 +44,7 @@ ALERTS = (
         "2m",
         "warning",
         "{{ $labels.database }}.{{ $labels.table }} is {{ $value | humanizeDuration }} behind its freshness.",
-        "SELECT status, status_reason, lag_ms, freshness_ms, pending_records, is_backlog, last_error, error_hint, next_action "
+        "SELECT status, status_reason, promise, lag_ms, freshness_ms, pending_records, is_backlog, last_error, error_hint, next_action "
         f"FROM fluss.sys.lake_tiering_status {_ONE_TABLE}",
     ),
     Alert(
@@ -54,7 +54,7 @@ ALERTS = (
         "warning",
         "{{ $value }} tables without series of their own are behind their freshness.",
         "SELECT database_name, table_name, status, status_reason, lag_ms FROM fluss.sys.lake_tiering_status "
-        "WHERE lag_ms > freshness_ms AND NOT paused ORDER BY lag_ms DESC LIMIT 100",
+        "WHERE promise = 'broken' AND NOT paused ORDER BY lag_ms DESC LIMIT 100",
     ),
     Alert(
         "LakewardTableFailing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -12,14 +12,11 @@ import pytest
 
 from support.background import tick
 from support.clusters.memory_cluster import log_table
+from support.values.drawn_records import disturb
 from support.worlds.coordinator_world import START, World
-from tiering.coordinator.decisions.change import Change
-from tiering.coordinator.decisions.records import ErrorInfo, Pause, RoundRecord, TableRecord, Trigger
 from tiering.coordinator.observing import lag
 from tiering.coordinator.status import status_columns
 from tiering.coordinator.status.live_view import View
-from tiering.model.rounds import RoundState
-from tiering.model.states import TableState
 from tiering.model.status import TableStatus
 from tiering.model.tables import BucketKey, TablePath
 
@@ -43,56 +40,6 @@ def by_row(view: View) -> list[dict[str, Any]]:
 def by_column(view: View) -> list[dict[str, Any]]:
     look = view.status_columns()
     return pa.table({name: look.column(name) for name in NAMES}).to_pylist()
-
-
-def disturbed(record: TableRecord, seed: random.Random, world: World) -> TableRecord:
-    """The record as some story may have left it."""
-    now = world.coordinator.table_records.now()
-
-    def maybe(value: Any) -> Any:
-        return value if seed.random() < 0.6 else None
-
-    state = seed.choice([state for state in TableState if state is not TableState.NEW])
-    error = ErrorInfo("Boom", "it broke", maybe("READ"), seed.choice(["", "mend it"]), seed.random() < 0.5, now.wall)
-    running_round = RoundRecord(
-        round_id=f"r{seed.randrange(1_000)}",
-        table_id=record.table_id,
-        database_name=record.database_name,
-        table_name=record.table_name,
-        tiering_epoch=seed.randrange(9),
-        coordinator_epoch=1,
-        trigger=Trigger.SCHEDULE,
-        state=seed.choice(list(RoundState)),
-        pending_time=now.wall,
-        tierer_id=maybe("tierer-1"),
-        started_time=maybe(now.wall - timedelta(seconds=3)),
-        splits_total=maybe(4),
-        splits_done=maybe(1),
-    )
-    return replace(
-        record,
-        state=state,
-        tiering_epoch=running_round.tiering_epoch,
-        round=running_round if state is TableState.TIERING else maybe(running_round),
-        error=maybe(error),
-        error_count=seed.randrange(5),
-        consecutive_failures=seed.randrange(5),
-        retry_deadline=maybe(now.after(seed.randrange(-5_000, 90_000_000))),
-        due_deadline=maybe(now.after(seed.randrange(-5_000, 20_000_000))),
-        heartbeat_time=maybe(now.wall - timedelta(seconds=seed.randrange(60))),
-        last_tiered_time=maybe(now.wall),
-        last_checked_time=maybe(now.wall),
-        last_round_duration_ms=maybe(12),
-        pause=maybe(Pause("ann", maybe("lunch"), now.wall, maybe(now.after(60_000)))),
-        lake=replace(record.lake, snapshot_id=maybe(7), records=maybe(3), size_bytes=maybe(2**40), files=maybe(1)),
-    )
-
-
-def disturb(world: World, seed: random.Random) -> None:
-    table_records = world.coordinator.table_records
-    with table_records.changing():
-        chosen = seed.sample(table_records.live(), 9)
-        table_records.put(*(Change(disturbed(record, seed, world), durable=False) for record in chosen))
 
 
 @pytest.mark.parametrize("story", range(12))

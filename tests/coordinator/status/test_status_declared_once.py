@@ -44,7 +44,7 @@ def test_sql_shows_exactly_the_fields_of_the_status_in_order() -> None:
 
 
 def test_each_field_has_one_line_that_computes_it() -> None:
-    computed = [*cells.STORED, *cells.STEADY, *cells.OBSERVED, *cells.CONSTANT, cells.REASON, cells.NEXT_ACTION]
+    computed = [*cells.STORED, *cells.STEADY, *cells.OBSERVED, *cells.CONSTANT, cells.PROMISE, cells.REASON, cells.NEXT_ACTION]
     assert sorted(computed) == sorted(columns())
 
 

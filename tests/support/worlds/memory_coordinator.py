@@ -23,7 +23,7 @@ from tiering.model.leases import KvSnapshotLease
 from tiering.model.option import EffectiveOption
 from tiering.model.reading.open_reads import OpenRead
 from tiering.model.splits import SplitStatus
-from tiering.model.status import TableStatus
+from tiering.model.status import TableStatus, promise_of
 from tiering.model.tables import Partition, TableInfo, TablePath, TableType
 from tiering.model.tierers import TiererStatus
 from tiering.procedures.acquire_kv_snapshot_lease import AcquireKvSnapshotLease
@@ -57,7 +57,7 @@ def table_info(path: str, **changes: Any) -> TableInfo:
 
 
 def table_status(path: str, **changes: Any) -> TableStatus:
-    """A table at rest that was never tiered: all that may be unknown is None."""
+    """A table at rest that was never tiered: all that may be unknown is None. Its promise follows from its other values."""
     database_name, table_name = path.split(".")
     values: dict[str, Any] = dict.fromkeys(TableStatus.__dataclass_fields__)
     values |= {
@@ -76,7 +76,9 @@ def table_status(path: str, **changes: Any) -> TableStatus:
         "paused": False,
         "observed_time": NOON,
     }
-    return TableStatus(**(values | changes))
+    values |= changes
+    promise = promise_of(values["lag_ms"], values["freshness_ms"], values["status"], paused=values["paused"])
+    return TableStatus(**({**values, "promise": promise} | changes))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tiering.cli.status.detail import status_lines
 from tiering.cli.terminal.output import as_text
 from tiering.durations import short_duration
 from tiering.html.elements import element, page, table
-from tiering.model.status import TableStatus
+from tiering.model.status import Promise, TableStatus
 from tiering.procedures.prove_table import counts_text
 from tiering.round_history import FAILED_COLOUR, LAG_COLOUR, PART_COLOURS, PROMISE_COLOUR, lag_points
 from tiering.round_timeline import timeline
@@ -82,12 +82,17 @@ def table_report(status: TableStatus, history: TableHistory) -> str:
 
 def verdict(status: TableStatus, history: TableHistory) -> str:
     """Returns in one or two sentences whether the copy is right and fresh enough, as far as that is known."""
-    if status.lag_ms is None:
-        freshness = "The age of the lake copy is unknown"
-    elif status.lag_ms <= status.freshness_ms:
-        freshness = f"The lake copy keeps its promise of {short_duration(status.freshness_ms)}"
-    else:
-        freshness = f"The lake copy is {short_duration(status.lag_ms)} old, and its promise is {short_duration(status.freshness_ms)}"
+    promised = short_duration(status.freshness_ms)
+    match status.promise:
+        case Promise.KEPT:
+            freshness = f"The lake copy keeps its promise of {promised}"
+        case Promise.AT_RISK:
+            hindrance = "the table is paused" if status.paused else "the table fails"
+            freshness = f"The lake copy keeps its promise of {promised} so far, but {hindrance}"
+        case Promise.BROKEN:
+            freshness = f"The lake copy is {short_duration(status.lag_ms)} old, and its promise is {promised}"
+        case _:
+            freshness = "The age of the lake copy is unknown"
     return f"{freshness}. {_proved(history.checks)}"
 
 

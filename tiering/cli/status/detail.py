@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from tiering.cli.spark.properties import CATALOG
-from tiering.cli.status.view import status_style
+from tiering.cli.status.view import lag_style, status_style
 from tiering.cli.terminal.consoles import printable
 from tiering.cli.terminal.output import as_text
 from tiering.counts import counted
@@ -23,7 +23,7 @@ from tiering.durations import short_duration
 from tiering.errors import LakewardError
 from tiering.model.rounds import RanOn, RoundState
 from tiering.model.states import TableState
-from tiering.model.status import TableStatus
+from tiering.model.status import Promise, TableStatus
 
 Line = tuple[str, Text]
 
@@ -153,7 +153,7 @@ def what_to_do(status: TableStatus) -> str:
     if status.last_error is None:
         # A call does not help a table that waits for a tierer already.
         sooner = "" if status.status == TableState.PENDING else f"; `lakeward tier {path}` does not wait"
-        return f"the lake copy is older than the freshness: see `why`{sooner}" if _is_late(status) else "nothing"
+        return f"the lake copy is older than the freshness: see `why`{sooner}" if status.promise == Promise.BROKEN else "nothing"
     if status.error_retryable:
         in_vain = status.consecutive_failures > _FAILURES_TO_WAIT_FOR
         return "the retries have failed so far: follow the hint" if in_vain else "nothing yet: it is retried automatically"
@@ -175,13 +175,9 @@ def _pause(status: TableStatus) -> str:
     return f"{by}{until}{f': {status.paused_reason}' if status.paused_reason else ''}"
 
 
-def _is_late(status: TableStatus) -> bool:
-    return status.lag_ms is not None and status.lag_ms > status.freshness_ms
-
-
 def _lag(status: TableStatus) -> Text:
     lag = short_duration(status.lag_ms) or "unknown"
-    text = Text(lag, style="red" if _is_late(status) else "").append(f"; promised {short_duration(status.freshness_ms)}", style="default")
+    text = Text(lag, style=lag_style(status)).append(f"; promised {short_duration(status.freshness_ms)}", style="default")
     if status.pending_records is not None:
         size = "" if status.pending_bytes is None else f", about {status.pending_bytes:,} bytes"
         text.append(

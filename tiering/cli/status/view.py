@@ -19,7 +19,7 @@ from rich.text import Text
 from tiering.cli.status.sparklines import BLOCKS, CELLS, lag_sparkline, levels_for, throughput_sparkline
 from tiering.cli.terminal.consoles import printable
 from tiering.durations import short_duration
-from tiering.model.status import TableStatus
+from tiering.model.status import Promise, TableStatus
 from tiering.round_history import Round
 
 STATUS_STYLES = {
@@ -121,6 +121,11 @@ def status_style(status: str) -> str:
     return STATUS_STYLES.get(status, "")
 
 
+def lag_style(status: TableStatus) -> str:
+    """Returns the style of the lag: red if it breaks the promise."""
+    return "red" if status.promise == Promise.BROKEN else ""
+
+
 def _urgency(status: TableStatus) -> tuple[int, str, str]:
     first = _FIRST.index(status.status) if status.status in _FIRST else len(_FIRST)
     return first - (len(_FIRST) if status.last_error else 0), status.database_name, status.table_name
@@ -142,8 +147,7 @@ def _state(status: TableStatus) -> Text:
 
 
 def _lag(status: TableStatus) -> Text:
-    late = status.lag_ms is not None and status.lag_ms > status.freshness_ms
-    return Text(short_duration(status.lag_ms), style="red" if late else "")
+    return Text(short_duration(status.lag_ms), style=lag_style(status))
 
 
 def _progress(status: TableStatus) -> Cell:

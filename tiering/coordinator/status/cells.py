@@ -1,7 +1,8 @@
 """One line per field of `TableStatus` that computes it. `table_status` makes one row; `status_columns` makes many at once.
 
 Every field is in exactly one mapping. STORED and STEADY are read from the record, OBSERVED from the lag. REASON and NEXT_ACTION are texts
-made from the record, NEXT_ACTION with the names of the reader's catalogs. CONSTANT is the same in all rows of one moment.
+made from the record, NEXT_ACTION with the names of the reader's catalogs. PROMISE is judged from other columns. CONSTANT is the same in all
+rows of one moment.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tiering.coordinator.decisions.records import RoundRecord, TableRecord
 from tiering.coordinator.observing.lag import Lag
 from tiering.coordinator.reasons import status_reason
 from tiering.model.refused_records import without_record
-from tiering.model.status import TableStatus
+from tiering.model.status import TableStatus, promise_of
 
 OWN_RECORD = "coordinator"
 """Value of `status_source` for a row from the coordinator's own record. If another service tiered the table further, the row has what the
@@ -25,6 +26,7 @@ cluster reports about that (`tiering.cluster.assignments.service_status`)."""
 
 REASON = "status_reason"
 NEXT_ACTION = "next_action"
+PROMISE = "promise"
 
 Cell = Callable[[TableRecord], Any]
 """Returns one column's value for a record."""
@@ -120,4 +122,5 @@ def table_status(
     values |= {name: None if lag is None else cell(lag, now.wall) for name, cell in OBSERVED.items()}
     values |= {name: cell(now) for name, cell in CONSTANT.items()}
     reason = status_reason(record, now, tierer_connected=tierer_connected, assigned_format=assigned_format)
-    return TableStatus(status_reason=reason, next_action=next_action(record, CatalogNames()), **values)
+    promise = promise_of(values["lag_ms"], record.freshness_ms, values["status"], paused=values["paused"])
+    return TableStatus(promise=promise, status_reason=reason, next_action=next_action(record, CatalogNames()), **values)

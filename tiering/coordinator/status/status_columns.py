@@ -26,13 +26,13 @@ from tiering.coordinator.decisions.records import TableRecord
 from tiering.coordinator.decisions.waits import begin_deadline
 from tiering.coordinator.observing.lag import Lag, LagSource
 from tiering.coordinator.reasons import next_check_texts, status_reason
-from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, REASON, STEADY, STORED, Cell
+from tiering.coordinator.status.cells import CONSTANT, NEXT_ACTION, OBSERVED, PROMISE, REASON, STEADY, STORED, Cell
 from tiering.coordinator.status.versioned_columns import Positions, Version, VersionedColumn, differing_positions
 from tiering.instants import EPOCH, to_microseconds
 from tiering.model.declare import SCALARS
 from tiering.model.reading.matching import AnyArray
 from tiering.model.states import TableState
-from tiering.model.status import TableStatus
+from tiering.model.status import TableStatus, promises_of
 from tiering.procedures.registry import requirements
 
 DIRECT_ROWS = 256
@@ -163,6 +163,8 @@ class StatusView:
             return pa.repeat(value, self.num_rows)
         if name in OBSERVED:
             return self._observed(name)
+        if name == PROMISE:
+            return promises_of(*(self.column(part) for part in (_LAG, "freshness_ms", "status", "paused")))
         if name == REASON:
             return self._reasons()
         stored = self._stored(name)
