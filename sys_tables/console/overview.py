@@ -11,9 +11,9 @@ from sys_tables.console.charts.activity import Activity, Name, Strip, activity, 
 from sys_tables.console.query import Query, contains, equal
 from sys_tables.console.reader import Page, Reader, Row, page_number
 from sys_tables.declare.scan import Order
-from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Not, Operator
-from tiering.model.sql_types import Instant
-from tiering.model.states import LASTING, TableState
+from tiering.model.reading.conditions import AllOf, AnyOf, Condition, Filter, Operator
+from tiering.model.states import LASTING
+from tiering.model.status import Promise
 
 STATUS_TABLE = "lake_tiering_status"
 PAGE_ROWS = 50
@@ -24,7 +24,7 @@ CANDIDATES = 200
 MAX_TEXT = 200
 """Characters of a search."""
 COLUMNS = (
-    *("database_name", "table_name", "status", "paused", "lag_ms", "freshness_ms", "freshness_deadline", "pending_records"),
+    *("database_name", "table_name", "status", "paused", "promise", "lag_ms", "freshness_ms", "pending_records"),
     *("last_tiered_time", "status_reason", "error_class", "error_retryable", "last_error", "next_action", "observed_time"),
 )
 _NAMES = (Order("database_name"), Order("table_name"))
@@ -37,9 +37,11 @@ SORTS: Mapping[str, tuple[Order, ...]] = {
 }
 """Orders that a reader can choose, by their names on the page. The first is the default.
 
-urgency: tables that fail come first, then those whose promise ends first.
+urgency: tables that fail come first, then those whose next round has to end first.
 """
-PROMISES = ("kept", "at risk", "broken")
+UNKNOWN_PROMISE = "not known"
+"""Name for the promise of a table whose lag is unknown: NULL in SQL."""
+PROMISES = (*map(str, Promise), UNKNOWN_PROMISE)
 PERSON = "person"
 """Name of the parameter that shows only the tables that need a person."""
 
@@ -80,14 +82,14 @@ class Search:
         named |= {"sort": "" if changed.sort == "urgency" else changed.sort, "page": "" if changed.page == 1 else str(changed.page)}
         return {name: value for name, value in named.items() if value}
 
-    def query(self, now: datetime) -> Query:
+    def query(self) -> Query:
         """Returns the read of all pages."""
-        return Query(STATUS_TABLE, COLUMNS, tuple(self._conditions(now)), SORTS[self.sort], PAGE_ROWS)
+        return Query(STATUS_TABLE, COLUMNS, tuple(self._conditions()), SORTS[self.sort], PAGE_ROWS)
 
-    def _conditions(self, now: datetime) -> list[Condition]:
+    def _conditions(self) -> list[Condition]:
         conditions: list[Condition] = [named(self.text)] if self.text else []
         conditions += [equal("status", self.state)] if self.state else []
-        conditions += [promise_is(self.promise, now)] if self.promise else []
+        conditions += [promise_is(self.promise)] if self.promise else []
         return [*conditions, *([NEEDS_PERSON] if self.needs_person else [])]
 
 
@@ -137,35 +139,15 @@ NEEDS_PERSON: Condition = AnyOf(
 
 
 BY_STATE = Query(STATUS_TABLE, group_by=("status",))
+BY_PROMISE = Query(STATUS_TABLE, group_by=("promise",))
+PERSONS = Query(STATUS_TABLE, conditions=(NEEDS_PERSON,))
 URGENT = Query(STATUS_TABLE, COLUMNS, (NEEDS_PERSON,), SORTS["urgency"], 5)
 """The tables that need a person most."""
 
 
-def promise_is(promise: str, now: datetime) -> Condition:
-    """Returns the condition for tables whose promise is in this state.
-
-    broken: the deadline is over. at risk: it is still to come, and the table fails or is paused. kept: all other tables.
-    """
-    broken = Filter("freshness_deadline", Operator.LESS, (Instant.of(now),))
-    hindered = AnyOf((equal("status", str(TableState.FAILED)), equal("paused", True)))
-    to_come = Filter("freshness_deadline", Operator.GREATER_OR_EQUAL, (Instant.of(now),))
-    match promise:
-        case "broken":
-            return broken
-        case "at risk":
-            return AllOf((to_come, hindered))
-        case _:
-            return AnyOf((Filter("freshness_deadline", Operator.IS_NULL), AllOf((to_come, Not(hindered)))))
-
-
-def promise_of(row: Row) -> str:
-    """Returns the state of the promise of a row, as `promise_is` selects it at the row's `observed_time`."""
-    deadline = row["freshness_deadline"]
-    if deadline is None:
-        return "kept"
-    if deadline < row["observed_time"]:
-        return "broken"
-    return "at risk" if row["status"] == TableState.FAILED or row["paused"] else "kept"
+def promise_is(promise: str) -> Condition:
+    """Returns the condition for tables whose promise has this name in `PROMISES`."""
+    return Filter("promise", Operator.IS_NULL) if promise == UNKNOWN_PROMISE else equal("promise", promise)
 
 
 @dataclass(frozen=True)
@@ -197,11 +179,11 @@ class Overview:
 
 def overview(reader: Reader, search: Search, now: datetime) -> Overview:
     """Reads the page. Raises the errors of the service."""
-    page = reader.page(search.query(now), search.page)
+    page = reader.page(search.query(), search.page)
     by_state = {row["status"]: row["count(*)"] for row in reader.rows(BY_STATE)}
-    broken, at_risk, persons = (_count(reader, where) for where in (promise_is("broken", now), promise_is("at risk", now), NEEDS_PERSON))
+    by_promise = {row["promise"] or UNKNOWN_PROMISE: row["count(*)"] for row in reader.rows(BY_PROMISE)}
+    [persons] = [row["count(*)"] for row in reader.rows(PERSONS)]
     tables = sum(by_state.values())
-    promises = {"kept": max(tables - broken - at_risk, 0), "at risk": at_risk, "broken": broken}
     names = [(row["database_name"], row["table_name"]) for row in page.rows]
     misses, bounds = misses_query(names, hours_before(now)), bounds_query(names)
     missed, kept = (reader.rows(query) if names else () for query in (misses, bounds))
@@ -211,7 +193,7 @@ def overview(reader: Reader, search: Search, now: datetime) -> Overview:
         page,
         tables,
         [Count(state, by_state.get(state, 0), Search(state=state)) for state in LASTING],
-        [Count(promise, promises[promise], Search(promise=promise)) for promise in PROMISES],
+        [Count(promise, by_promise.get(promise, 0), Search(promise=promise)) for promise in PROMISES if promise in {*Promise, *by_promise}],
         Count("needs a person" if persons == 1 else "need a person", persons, Search(needs_person=True)),
         reader.rows(URGENT) if is_first and persons else (),
         activity(reader, now) if is_first and tables else None,
@@ -219,8 +201,3 @@ def overview(reader: Reader, search: Search, now: datetime) -> Overview:
         bounds,
         strips(page.rows, missed, kept, now),
     )
-
-
-def _count(reader: Reader, where: Condition) -> int:
-    [row] = reader.rows(Query(STATUS_TABLE, conditions=(where,)))
-    return int(row["count(*)"])

@@ -14,7 +14,7 @@ from starlette.templating import Jinja2Templates
 from sys_tables.console import cells
 from sys_tables.console.actions import prefilled
 from sys_tables.console.charts.activity import CELLS, HOURS
-from sys_tables.console.overview import BY_STATE, PROMISES, SORTS, URGENT, promise_of
+from sys_tables.console.overview import BY_PROMISE, BY_STATE, PERSONS, PROMISES, SORTS, UNKNOWN_PROMISE, URGENT
 from sys_tables.console.signing_in import Session
 from sys_tables.console.views.declared import VIEWS
 from sys_tables.registry import Registry
@@ -38,11 +38,13 @@ class Pages:
         self._templates = Jinja2Templates(Path(__file__).parent / "templates")
         self._parameters = {procedure.name: [parameter.name for parameter in procedure.parameters] for procedure in registry.procedures}
         self._templates.env.globals |= {
-            "promise_of": promise_of,
             "navigation": NAVIGATION,
             "states": LASTING,
             "promises": PROMISES,
+            "unknown_promise": UNKNOWN_PROMISE,
             "by_state": BY_STATE,
+            "by_promise": BY_PROMISE,
+            "persons": PERSONS,
             "urgent": URGENT,
             "sorts": list(SORTS),
             "hours": HOURS,

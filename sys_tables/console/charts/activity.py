@@ -14,6 +14,7 @@ from tiering.durations import short_duration
 from tiering.instants import to_milliseconds
 from tiering.model.reading.conditions import AllOf, AnyOf, Filter, Operator
 from tiering.model.sql_types import Instant
+from tiering.model.status import Promise
 
 HOURS = 6
 CELLS = 36
@@ -121,8 +122,9 @@ def strips(statuses: Sequence[Row], misses: Sequence[Row], bounds: Sequence[Row]
         end = miss["deadline"] + timedelta(milliseconds=miss["missed_by_ms"])
         broken[miss["database_name"], miss["table_name"]].append((miss["deadline"], end))
     for row in statuses:
-        if row["freshness_deadline"] is not None and row["freshness_deadline"] < now:
-            broken[row["database_name"], row["table_name"]].append((row["freshness_deadline"], now))
+        if row["promise"] == Promise.BROKEN:
+            late = timedelta(milliseconds=row["lag_ms"] - row["freshness_ms"])
+            broken[row["database_name"], row["table_name"]].append((row["observed_time"] - late, now))
     read_since = misses[-1]["pending_time"] if len(misses) >= MAX_MISSES else None
     kept_since = {(row["database_name"], row["table_name"]): row["rounds_since"] for row in bounds}
     return {name: _strip(spans, read_since, kept_since.get(name, now), now) for name, spans in broken.items()}

@@ -9,7 +9,7 @@ from sys_tables.console.charts.activity import NEWEST_ROUNDS
 from sys_tables.console.charts.schemas import ColumnPair, column_pairs
 from sys_tables.console.charts.table_charts import BucketCell, bucket_cells, lag_chart
 from sys_tables.console.charts.time_chart import TimeChart
-from sys_tables.console.overview import STATUS_TABLE, promise_of
+from sys_tables.console.overview import STATUS_TABLE, UNKNOWN_PROMISE
 from sys_tables.console.query import Query, equal, newest_first
 from sys_tables.console.reader import FilledPanel, Heading, Panel, Reader, Row
 from sys_tables.declare.scan import Order
@@ -95,7 +95,7 @@ def table_page(reader: Reader, database_name: str, table_name: str, rounds: int 
     filled = [reader.filled(panel) for panel in panels(here, rounds)]
     lag = reader.filled(lag_panel((*here, equal("table_id", status["table_id"]))))
     chart = lag_chart(lag.rows, TableStatus(**status))
-    return TablePage(status, reader.headings(query), query, promise_of(status), filled, lag, chart, rounds)
+    return TablePage(status, reader.headings(query), query, status["promise"] or UNKNOWN_PROMISE, filled, lag, chart, rounds)
 
 
 def lag_panel(here: tuple[Condition, ...]) -> Panel:

@@ -25,7 +25,7 @@ forbid (principal == User::"ana", action, resource is Table in Database::"secret
 HIDDEN = (table_path("hr", "layoffs"), table_path("secretprojects", "moon"))
 VISIBLE = (table_path("hr", "people"), table_path("hr", "rooms"))
 WORDS = ("layoffs", "secretprojects", "moon")
-PROMISES = re.compile(r"\d+ (kept|at risk|broken)")
+PROMISES = re.compile(r"\d+ (kept|at risk|broken|not known)")
 """Counts that change while a page is open: no tierer runs."""
 
 

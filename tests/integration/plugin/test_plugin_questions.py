@@ -26,7 +26,7 @@ ON_CALL = {
     "what fails, and why": """
         SELECT database_name, table_name, error_class, last_error, error_hint FROM {status} WHERE last_error IS NOT NULL""",
     "which tables break their promise": """
-        SELECT table_name AS t, lag_ms / 1000 AS lag_s FROM {status} WHERE lag_ms > freshness_ms ORDER BY lag_s DESC, t""",
+        SELECT table_name AS t, lag_ms / 1000 AS lag_s FROM {status} WHERE promise = 'broken' ORDER BY lag_s DESC, t""",
     "the ten that are furthest behind": """
         SELECT table_name, pending_records, lag_ms FROM {status} ORDER BY lag_ms DESC NULLS LAST, table_name LIMIT 10""",
     "how many tables in each state": """

@@ -18,7 +18,19 @@ from support.services.sys_catalog import serving
 from support.worlds.memory_coordinator import NOON, MemoryCoordinator, table_status
 from sys_tables.catalog_client import SystemCatalog
 from sys_tables.console.app import console_app
-from sys_tables.console.overview import BY_STATE, COLUMNS, PROMISES, STATUS_TABLE, URGENT, Search, overview, promise_is, promise_of
+from sys_tables.console.overview import (
+    BY_PROMISE,
+    BY_STATE,
+    COLUMNS,
+    PERSONS,
+    PROMISES,
+    STATUS_TABLE,
+    UNKNOWN_PROMISE,
+    URGENT,
+    Search,
+    overview,
+    promise_is,
+)
 from sys_tables.console.query import Query, equal
 from sys_tables.console.reader import FilledPanel, Panel, Reader
 from sys_tables.console.sign_in_pages import Site
@@ -51,6 +63,7 @@ def test_the_overview_shows_each_table_with_its_state_and_promise(signed_in: Bro
     page = signed_in("olga").get("/")
     assert linked_tables(page.text) == ["hr/layoffs", "hr/people"]
     assert ("2 Scheduled" in text_of(page.text), "2 kept" in text_of(page.text)) == (True, True)
+    assert [query.sql() in html.unescape(page.text) for query in (BY_STATE, BY_PROMISE, PERSONS)] == [True] * 3
 
 
 def test_a_hidden_table_is_nowhere(signed_in: Browser) -> None:
@@ -99,10 +112,16 @@ def test_the_sql_of_each_panel_returns_the_rows_of_the_panel(
         page = table_page(reader, "hr", "people")
         queries = [page.query, page.lag.panel.query, *(filled.panel.query for filled in page.panels)]
         searches = [Search(), Search("people"), Search("R.peo", "Scheduled", "kept", sort="last tiered"), Search(needs_person=True, page=2)]
-        queries += [search.query(NOON) for search in searches] + [search.query(NOON + timedelta(days=99_999)) for search in searches]
-        queries += [Query(STATUS_TABLE, conditions=(promise_is(promise, NOON),)) for promise in PROMISES]
+        queries += [search.query() for search in searches]
+        queries += [Query(STATUS_TABLE, conditions=(promise_is(promise),)) for promise in PROMISES]
         round_of_table = {"database_name": "hr", "table_name": "people", "finished_time": None}
-        queries += [BY_STATE, URGENT, *(panel.query for panel in round_panels((equal("round_id", "none"),), round_of_table))]
+        queries += [
+            BY_STATE,
+            BY_PROMISE,
+            PERSONS,
+            URGENT,
+            *(panel.query for panel in round_panels((equal("round_id", "none"),), round_of_table)),
+        ]
         assert [filled.error for filled in page.panels] == [None] * len(page.panels)
         compared = 0
         for query in queries:
@@ -128,16 +147,8 @@ def shape(rows: Any) -> list[dict[str, Any]]:
 
 
 STATUSES = [
-    table_status(
-        f"d.t{number}{status}",
-        status=status,
-        paused=paused,
-        freshness_deadline=deadline,
-        next_action="CALL x" if number == 3 else None,
-    )
-    for number, (paused, deadline) in enumerate(
-        [(False, None), (True, NOON + timedelta(seconds=1)), (False, NOON), (True, NOON - timedelta(seconds=1)), (True, None)]
-    )
+    table_status(f"d.t{number}{status}", status=status, paused=paused, lag_ms=lag_ms, next_action="CALL x" if number == 3 else None)
+    for number, (paused, lag_ms) in enumerate([(False, None), (True, 180_000), (False, 180_000), (True, 180_001), (True, 0)])
     for status in ("Scheduled", "Failed")
 ]
 
@@ -156,13 +167,21 @@ def with_console(statuses: list[TableStatus], look: Callable[[Reader], None]) ->
 def test_each_table_is_counted_and_found_under_the_promise_that_its_row_shows() -> None:
     def look(reader: Reader) -> None:
         page = overview(reader, Search(sort="name"), NOON)
-        shown = {row["table_name"]: promise_of(row) for row in page.listed.rows}
+        shown = {row["table_name"]: row["promise"] or UNKNOWN_PROMISE for row in page.listed.rows}
         listed = {row["table_name"]: promise for promise in PROMISES for row in overview(reader, Search(promise=promise), NOON).listed.rows}
         assert (len(shown), set(shown.values())) == (len(STATUSES), set(PROMISES))
         assert listed == shown
         assert {count.name: count.tables for count in page.promises} == {name: list(shown.values()).count(name) for name in PROMISES}
 
     with_console(STATUSES, look)
+
+
+def test_a_number_is_left_out_only_where_no_promise_is_unknown() -> None:
+    def look(reader: Reader) -> None:
+        counts = {count.name: count.tables for count in overview(reader, Search(), NOON).promises}
+        assert counts == {"kept": 1, "at risk": 0, "broken": 0}
+
+    with_console([table_status("d.t", lag_ms=0)], look)
 
 
 def test_tables_that_need_a_person_are_those_with_an_action_a_pause_or_an_error_without_retries() -> None:
@@ -198,7 +217,7 @@ def test_pages_follow_each_other_in_the_order_of_the_service() -> None:
     with_console(statuses, look)
 
 
-def test_tables_that_fail_come_first_and_then_those_whose_promise_ends_first() -> None:
+def test_tables_that_fail_come_first_and_then_those_whose_round_has_to_end_first() -> None:
     def at(seconds: int) -> dict[str, Any]:
         return {"freshness_deadline": NOON + timedelta(seconds=seconds)}
 
