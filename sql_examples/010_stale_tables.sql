@@ -1,12 +1,12 @@
 -- Title: Tables whose promise is broken
 -- Answers: whose lake copy is older than its freshness allows?
 
-SELECT database_name, table_name, freshness_ms, lag_ms > freshness_ms AS stale, paused
+SELECT database_name, table_name, freshness_ms, promise, paused
 FROM fluss.sys.lake_tiering_status
-WHERE lag_ms > freshness_ms
+WHERE promise = 'broken'
 ORDER BY lag_ms DESC;
 
 -- Expected:
--- | database_name | table_name | freshness_ms | stale | paused |
+-- | database_name | table_name | freshness_ms | promise | paused |
 -- | --- | --- | --- | --- | --- |
--- | demo | weather | 1000 | true | false |
+-- | demo | weather | 1000 | broken | false |

@@ -2,4 +2,4 @@
 {{ config(materialized='view') }}
 select database_name, table_name, status, lag_ms, freshness_ms, next_action
 from {{ source('sys', 'lake_tiering_status') }}
-where lag_ms > freshness_ms
+where promise = 'broken'
