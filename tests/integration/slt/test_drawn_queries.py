@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +18,13 @@ from support.slt.queries import Queries
 from tiering.cli.sql.engine import Engine
 
 QUERIES_OF_A_SEED = 10
+SEEDS_IN_CI = 30
+SECONDS_OF_A_SEED = 30
+"""Upper bound on a machine with other work, so that the limit of a test does not end a long draw. In CI it is the limit of all tests."""
 
 
-@settings(max_examples=examples(30), phases=(Phase.generate,))  # 300 queries in CI; a seed does not shrink
+@pytest.mark.timeout(SECONDS_OF_A_SEED * examples(SEEDS_IN_CI))
+@settings(max_examples=examples(SEEDS_IN_CI), phases=(Phase.generate,))  # 300 queries in CI; a seed does not shrink
 @given(seed=st.integers(0, 2**32 - 1))
 def test_drawn_queries_have_the_same_rows(seed: int, engines: Mapping[str, Engine]) -> None:
     queries = Queries(Random(seed))
