@@ -45,6 +45,16 @@ def test_what_test_all_alone_needs_is_set_up_for_it_alone(target: str, command: 
     assert [line for line in listed if "setup.sh" in line] == [command]
 
 
+def test_a_kept_demo_is_an_option_of_the_demo() -> None:
+    lines = [
+        subprocess.run(["make", "-n", "demo", *keep], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for keep in ((), ("KEEP=1",))
+    ]
+    assert [
+        line.splitlines()[-1].rstrip().endswith(end) for line, end in zip(lines, ("lakeward demo", "lakeward demo --keep"), strict=True)
+    ] == [True] * 2
+
+
 def test_another_word_for_the_setup_is_refused() -> None:
     ended = subprocess.run(["./setup.sh", "test"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (1, "setup: usage: ./setup.sh [all-tests]\n")
