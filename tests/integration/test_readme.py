@@ -16,10 +16,11 @@ from tiering.cli.fluss_server.held_ports import HeldPort
 WHOLE_SECONDS = 840
 """For two busy cores; it takes two minutes on free ones."""
 PROGRAMS = Path(sys.executable).parent
-MAKE = """#!/bin/sh
-# The recipes of `make` without the set-up, which was done; the tests do not run themselves.
+KEPT_DEMO = ROOT / "tests" / "support" / "console" / "kept_demo.py"
+MAKE = f"""#!/bin/sh
+# The recipes of `make` without the set-up, which was done; the tests do not run themselves. The demo is that of `make demo KEEP=1`.
 case "$1" in
-  demo) exec lakeward demo ;;
+  demo) exec python '{KEPT_DEMO}' ;;
   test | fluss-demo) ;;
   *) exit 2 ;;
 esac
@@ -77,6 +78,8 @@ def test_the_blocks_of_the_readme_run_in_order_in_one_folder(folder: Path, tmp_p
     demo, tour = printed.split("== block 2\n")
     assert "Everything held" in demo
     assert re.search(r"The console is at http://\S+/ui: sign in with lakeward console --uri 127\.0\.0\.1:\d+\n", demo)
+    assert "kept: [['Sign in'], ['Sign in']], True\n" in demo, "the console of the service that stays"
+    assert "\nstopped\n" in demo, "the command that the demo prints stops the service"
     assert re.search(r"│ 336776 +│ 12 +│", demo), "the rows of December, before a round tiers them"
     assert re.search(r"flights +\|\d+ +\|", demo), "the health of its lake table"
     assert f"lakeward is ready: 127.0.0.1:{port.number}" in tour
