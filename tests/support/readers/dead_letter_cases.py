@@ -20,6 +20,8 @@ from support.readers.questions import Question
 from support.readers.source_tables import Row, SourceTable, Tables
 from tiering.lake.dead_letters.letter import row_of
 from tiering.lake.dead_letters.table import SCHEMA, dead_letter_path, read_letters
+from tiering.lake.file_lists import ReadableLake
+from tiering.lake.rules.upkeep.small_files import SMALL_FILES
 from tiering.lake.writing import fitting
 from tiering.model.schema.changes import AddColumn, ChangeType, RenameColumn
 from tiering.model.tables import BUCKET_COLUMN, CHANGE_TYPE_COLUMN, OFFSET_COLUMN, TIMESTAMP_COLUMN
@@ -36,7 +38,7 @@ _WITHOUT_REFUSALS = fitting._fitted
 
 
 def put_aside(tables: Tables, *, has_key: bool) -> Story:
-    table = _table(tables, "aside", TEXTS, has_key)
+    table = _table(tables, "aside", TEXTS, has_key=has_key)
     _write(table, texts(*range(20)))
     yield
     _write(table, [*_poisoned(3 if has_key else 23, 40), *texts(*range(50, 60))])
@@ -48,8 +50,23 @@ def put_aside(tables: Tables, *, has_key: bool) -> Story:
     return [case_of(LETTERS, title, table), _case_of_letters(table, letters, f"dead-letter table of a {_kind(has_key)} table")]
 
 
+def put_aside_often(tables: Tables) -> Story:
+    """A round that puts records aside merges the small files of the dead-letter table, once there are more than SMALL_FILES."""
+    table = _table(tables, "aside_often", TEXTS, has_key=False)
+    rounds = SMALL_FILES + 3
+    for number in range(rounds):
+        _write(table, [*texts(number), *_poisoned(100 + number)])
+        yield
+    lake = table.world.lake
+    view = lake.view(dead_letter_path(table.info.path))
+    assert isinstance(lake, ReadableLake)
+    assert view is not None
+    assert len(lake.file_lists(view, None).data) < SMALL_FILES
+    return [_case_of_letters(table, _letters(table, rounds), "dead-letter table of a log table, whose small files were merged")]
+
+
 def replayed(tables: Tables, *, has_key: bool) -> Story:
-    table = _table(tables, "replayed", TEXTS, has_key)
+    table = _table(tables, "replayed", TEXTS, has_key=has_key)
     _write(table, texts(*range(20)))
     yield
     first, second = (3, 4) if has_key else (23, 24)
@@ -76,7 +93,7 @@ def replayed(tables: Tables, *, has_key: bool) -> Story:
 
 def replayed_after_change(tables: Tables, *, has_key: bool) -> Story:
     """The record lands in the columns of today: one has another name, one another type, and one was added."""
-    table = _table(tables, "replayed_later", MEASURED, has_key)
+    table = _table(tables, "replayed_later", MEASURED, has_key=has_key)
     _write(table, [{**row, "pieces": row["id"]} for row in texts(*range(20))])
     yield
     bad = [{**row, "pieces": 7} for row in _poisoned(3 if has_key else 23, 40)]
@@ -97,7 +114,7 @@ def replayed_after_change(tables: Tables, *, has_key: bool) -> Story:
 
 
 def discarded(tables: Tables, *, has_key: bool) -> Story:
-    table = _table(tables, "discarded", TEXTS, has_key)
+    table = _table(tables, "discarded", TEXTS, has_key=has_key)
     _write(table, texts(*range(20)))
     yield
     _write(table, [*_poisoned(3 if has_key else 23, 40), *texts(*range(50, 60))])
@@ -115,7 +132,7 @@ def discarded(tables: Tables, *, has_key: bool) -> Story:
     ]
 
 
-def _table(tables: Tables, name: str, schema: pa.Schema, has_key: bool) -> SourceTable:
+def _table(tables: Tables, name: str, schema: pa.Schema, *, has_key: bool) -> SourceTable:
     table = tables.make(f"{name}_keys" if has_key else name, schema, 1, **({"primary_key": ("id",)} if has_key else {}))
     table.info = table.world.storage.alter_table(table.info.path, PUT_ASIDE, ())
     return table

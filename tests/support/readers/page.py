@@ -65,11 +65,11 @@ this page.
 Which of them were tested:
 - **With the tool itself**, in each release: all readers in the table above. DuckDB's extension is a package on PyPI only up to 1.5.5.
 - **With the tool itself, by hand**: chDB 4.4.0, with `SELECT * FROM icebergLocal('FOLDER', SETTINGS iceberg_metadata_file_path = '...')`.
-  Of 184 results 136 are equal and 36 differ as its limit below says, among them each dead-letter table, whose `raw_record` is BYTES.
+  Of 186 results 136 are equal and 38 differ as its limit below says, among them each dead-letter table, whose `raw_record` is BYTES.
   The other 12 are about ROW, or columns inside of others, and differ in the same ways.
   `PYTHONPATH=.:tests .venv/bin/python -m support.readers.page chdb` repeats it, and installs 800 MB.
 - **With the tool itself, by hand**: Trino's server 476 on Java 25, asked by its Python client 0.340.0. Its Iceberg connector had
-  [a REST catalog](publish.md), the tests' own one. All 184 results are equal: each row of both Iceberg sections below, the earlier
+  [a REST catalog](publish.md), the tests' own one. All 186 results are equal: each row of both Iceberg sections below, the earlier
   snapshots by `SELECT * FROM lake.db.t FOR VERSION AS OF 4217`. The server needs Java 24 or newer, so no test runs it. To repeat it:
 
 ```

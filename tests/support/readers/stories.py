@@ -31,7 +31,7 @@ from support.readers.cases import (
     two_keys,
 )
 from support.readers.changed_cases import changed_keys, changed_log, upkept_keys, upkept_log
-from support.readers.dead_letter_cases import discarded, put_aside, replayed, replayed_after_change
+from support.readers.dead_letter_cases import discarded, put_aside, put_aside_often, replayed, replayed_after_change
 from support.readers.source_tables import LAYOUTS, Tables, TieredWorld
 
 STORIES_OF_ALL = (
@@ -54,6 +54,7 @@ STORIES_OF_ALL = (
     changed_log,
     changed_keys,
     *(partial(story, has_key=has_key) for has_key in (False, True) for story in (put_aside, replayed, replayed_after_change, discarded)),
+    put_aside_often,
 )
 STORIES: Mapping[str, Sequence[Callable[[Tables], Story]]] = {
     "iceberg": (*STORIES_OF_ALL, rewritten, row_groups),
