@@ -72,4 +72,8 @@ def test_a_delete_is_never_put_aside(poisoned: Poisoned, monkeypatch: pytest.Mon
     assert outcome.state is RoundState.FAILED
     assert outcome.error is not None
     assert "a delete is never put aside" in outcome.error.message
+    assert outcome.error.hint is not None
+    assert outcome.error.hint.endswith(
+        "Then write its row again in a form that the table can hold. Then delete it again, because the lake still has the row of its key."
+    )
     assert letters(poisoned) == []

@@ -32,6 +32,7 @@ LIMIT_HINT = (
 UNDECODED = "undecoded"
 """The only field of `DeadLetter.record_json` of a record that the reader cannot decode: as much as its error tells. `raw` is empty."""
 DELETE_STAYS = "; a delete is never put aside, because the lake would keep the row of its key"
+DELETE_HINT = " Then delete it again, because the lake still has the row of its key."
 
 
 def may_put_aside(task: SplitTask, count: int) -> bool:
@@ -98,7 +99,7 @@ class RecordsAside:
             raise error
         row = batch.slice(places[0], 1)
         if _is_delete(row):
-            raise not_put_aside(error, DELETE_STAYS)
+            raise not_put_aside(error, DELETE_STAYS, DELETE_HINT)
         if not may_put_aside(self._task, len(self.letters)):
             raise self._limited(error)
         split = self._task.split
