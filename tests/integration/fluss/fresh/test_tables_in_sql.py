@@ -160,3 +160,28 @@ def test_records_that_no_lake_can_hold_are_put_aside_seen_and_discarded(
     assert answer(LETTERS) == [(2, "discarded", "at"), (4, "waiting", "at"), (7, "waiting", "at")]
     assert {row.ok for row in fresh_spark.sql("CALL fluss.sys.validate_table('sales.far_times', level => 'rows')").collect()} == {True}
     tables.drop(table)
+
+
+COUNTS = pa.map_(pa.string(), pa.int32())
+FAR_DAY = 2**31 - 1
+"""Days since 1970, in the year 5,881,580."""
+
+
+def test_a_map_with_a_key_twice_and_a_day_of_any_year_are_no_dead_letters(
+    fresh_spark: SparkSession, service: FlussDeployment, tables: FlussTables
+) -> None:
+    """Fluss accepts them, and Iceberg holds them as they are."""
+    table = tables.create("visits", pa.schema([("id", pa.int64()), ("counts", COUNTS), ("day", pa.date32())]), properties=LAKE)
+    wait_for("the coordinator knows the table", lambda: service.visible_tables().get(table.path) == table.table_id)
+    fresh_spark.sql("CALL fluss.sys.set_table_option('sales.visits', 'table.datalake.on-bad-record', 'dead-letter')")
+    twice = [("a", 1), ("a", 2)]
+    days = pa.array([1, 1, FAR_DAY], pa.int32()).view(pa.date32())
+    columns = [pa.array(range(3), pa.int64()), pa.array([[("a", 1)], twice, []], COUNTS), days]
+    tables.append(table, [pa.RecordBatch.from_arrays(columns, schema=table.schema)])
+    service.wrote()
+    service.wait_tiered(table.path)
+    rows = lake_rows(service.data.lake_properties, table.path)
+    in_lake = zip(*(rows[name].to_pylist() for name in ("id", "counts")), rows["day"].cast(pa.int32()).to_pylist(), strict=True)
+    assert sorted(in_lake) == [(0, [("a", 1)], 1), (1, twice, 1), (2, [], FAR_DAY)]
+    assert fresh_spark.sql("SELECT * FROM fluss.sys.dead_letters WHERE table_name = 'visits'").collect() == []
+    tables.drop(table)
