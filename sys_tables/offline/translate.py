@@ -40,7 +40,7 @@ def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[Resolv
     tables: list[ResolvedTable] = []
     for table in list(tree.find_all(exp.Table)):
         parts = _parts(table)
-        if parts is None or (len(parts) == 1 and _is_name_of_a_with(table, parts[0].lower())):
+        if parts is None or (len(parts) == 1 and _is_name_of_a_with(table, _folded(parts[0]))):
             continue
         _check(table)
         resolved = resolve(parts)
@@ -55,7 +55,7 @@ def qualified(tree: exp.Query, resolve: Resolve) -> tuple[exp.Query, list[Resolv
     return tree, tables
 
 
-def _is_name_of_a_with(table: exp.Table, name: str) -> bool:
+def _is_name_of_a_with(table: exp.Table, name: bytes) -> bool:
     """Whether the name means a CTE in whose scope the table stands: of a query around it, or an earlier one of the same WITH.
 
     Outside of that scope the name is a table. DuckDB would resolve it to a view of its own catalog, such as `pg_tables`.
@@ -69,10 +69,15 @@ def _is_name_of_a_with(table: exp.Table, name: str) -> bool:
                 visible = [*visible, node]
         else:
             visible = clause.expressions if clause is not None and clause is not node else []
-        if any(cte.alias.lower() == name for cte in visible):
+        if any(_folded(cte.alias) == name for cte in visible):
             return True
         node = parent
     return False
+
+
+def _folded(name: str) -> bytes:
+    """Returns a name with ASCII letters in lower case, as DuckDB compares names. Python's lower case of the Kelvin sign is a `k`."""
+    return name.encode(errors="surrogatepass").lower()
 
 
 def duckdb_sql(tree: exp.Query) -> str:

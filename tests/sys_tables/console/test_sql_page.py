@@ -224,6 +224,14 @@ def test_a_name_without_a_database_is_nothing_else(runner: StatementRunner, name
             runner.run(statement)
 
 
+def test_a_name_of_a_with_is_compared_as_the_engine_compares_it(runner: StatementRunner) -> None:
+    kelvin = "\N{KELVIN SIGN}"
+    assert kelvin.lower() == "k"
+    with pytest.raises(LakewardError, match=r"there is no system table sys\.duckdb_tables"):
+        runner.run(f"WITH `duc{kelvin}db_tables` AS (SELECT 1) SELECT * FROM duckdb_tables")
+    assert runner.run("WITH `Some` AS (SELECT 1 AS x) SELECT * FROM sOME").rows == [[1]]
+
+
 def test_only_the_needed_rows_and_columns_are_read() -> None:
     requests: list[pb.ReadTableRequest] = []
 
