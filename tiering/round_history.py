@@ -125,8 +125,10 @@ def parts_of(row: Round, duration_ms: int) -> dict[str, int]:
 
     Tasks read and write side by side, so their durations are only the proportion in which the rest of the round is split.
     """
-    own = {name: min(row[f"{name}_ms"] or 0, duration_ms) for name in ("plan", "lease", "commit", "ack")}
-    unnamed = max(0, duration_ms - sum(own.values()))
+    own, unnamed = {}, duration_ms
+    for name in ("plan", "lease", "commit", "ack"):  # together at most the duration: another clock may have measured them
+        own[name] = min(row[f"{name}_ms"] or 0, unnamed)
+        unnamed -= own[name]
     read, write = row["read_ms"] or 0, row["write_ms"] or 0
     of_tasks = read + write
     reading = unnamed * read // of_tasks if of_tasks else 0
