@@ -35,7 +35,10 @@ class ProcedureRow:
         "The privilege that a caller needs, and on what; NONE: it is enough to be known. Without a policy file all is allowed."
     )
     description: str = column("Description of the procedure.")
-    allowed: bool = column("Whether the caller may call it for at least one table that the caller may describe, or on the service.")
+    allowed: bool = column(
+        "Whether the caller may call it for at least one table that the caller may describe, or on the service. Before the first such "
+        "table: for the tables of a database."
+    )
 
 
 @system_table("procedures", ProcedureRow, requires=EVERY_CALLER, comment="The procedures that can be called, with parameters and output.")

@@ -151,7 +151,7 @@ class CoordinatorView(NamesView, Protocol):
 
     def may_call(self, requirement: Requirement) -> bool:
         """Returns whether the caller may make a call with this requirement for at least one table that the caller may describe, or on
-        the service.
+        the service. Without such a table: whether the caller has the privilege on a database.
         """
 
     def audit(self) -> Iterator[AuditEntry]:

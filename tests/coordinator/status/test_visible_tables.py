@@ -24,7 +24,7 @@ from tiering.coordinator.interface import History, HistoryRange
 from tiering.coordinator.memory.sql_store import SqlStore, sqlite_url
 from tiering.coordinator.memory.store import Writes
 from tiering.coordinator.status.live_history import LiveHistory
-from tiering.errors import AccessDenied, UnknownDatabase, UnknownTable
+from tiering.errors import AccessDenied, ClusterUnavailable, UnknownDatabase, UnknownTable
 from tiering.model.tables import TablePath
 
 ANA = Identity("ana", Authentication.TOKEN)
@@ -116,6 +116,32 @@ def test_a_call_is_allowed_for_those_who_have_its_privilege_on_a_table_that_they
         }
     world.coordinator.grants = Grants()
     assert allowed() == calls.keys()
+
+
+def test_a_call_for_a_lake_table_is_allowed_without_the_cluster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ClusterUnavailable("the cluster is away")
+
+    for method in ("tables", "databases"):
+        monkeypatch.setattr(world.cluster, method, refuse)
+    with acting_as(ANA):
+        assert world.coordinator.view().may_call(Requirement(Privilege.SELECT, PrivilegeTarget.TABLE))
+
+
+def test_before_the_first_table_a_call_is_allowed_for_those_who_have_its_privilege_on_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = World(())
+    monkeypatch.setattr(empty.cluster, "databases", lambda: ["sales"])
+    (tmp_path / "policy.cedar").write_text(POLICIES)
+    empty.coordinator.grants = Grants(tmp_path / "policy.cedar")
+    operate = Requirement(Privilege.OPERATE, PrivilegeTarget.TABLE)
+    allowed = []
+    for identity in (OTTO, ANA):
+        with acting_as(identity):
+            allowed.append(empty.coordinator.view().may_call(operate))
+    assert allowed == [True, False]
+    empty.coordinator.close()
 
 
 def test_an_admin_learns_nothing_of_a_table_that_is_hidden_from_the_admin(tmp_path: Path, world: World) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 from tiering.access.audit import AuditEntry, AuditTrail
@@ -292,7 +292,19 @@ class View:
             return True
         if requirement.on is PrivilegeTarget.SERVICE:
             return self._access.may(privilege, SERVICE)
-        return bool(granted_on(self._access, privilege, self._paths(self.databases())).any())
+        # Most callers may call it for a lake table, which needs no request to the cluster: actions then work while the cluster is away.
+        if granted_on(self._access, privilege, [record.path for record in self._records.values()]).any():
+            return True
+        if granted_on(self._access, Privilege.DESCRIBE, self._cluster_paths).any():
+            return bool(granted_on(self._access, privilege, self._cluster_paths).any())
+        return any(self._may_database(privilege, name) for name in self._cluster.databases())
+
+    @cached_property
+    def _cluster_paths(self) -> Sequence[TablePath]:
+        return [table.path for table in self._cluster.tables()]
+
+    def _may_database(self, privilege: Privilege, name: str) -> bool:
+        return all(self._access.may(needed, Resource(name)) for needed in (Privilege.DESCRIBE, privilege))
 
     def _paths(self, databases: Sequence[str], table_name: str | None = None) -> list[TablePath]:
         return [table.path for name in databases for table in self.tables(name) if table_name in (None, table.path.table_name)]
