@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -41,6 +42,17 @@ class Site:
     def cookie(self) -> str:
         """The name of the cookie. With the prefix, browsers take it only from this host, and only over https."""
         return f"{'__Host-' if self.is_secure else ''}lakeward-console-{self.port}"
+
+
+def _is_own_form(request: Request) -> bool:
+    """Returns whether a form of the console, or a program that is no browser, sent the request.
+
+    Browsers send no Sec-Fetch-Site over http to another machine. Their Origin is `null` for pages of other sites that hide it.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        return site == "same-origin"
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
 def sentence(message: str) -> str:
@@ -92,7 +104,7 @@ class SignInPages:
 
         A form of another site only leads to the button, so that no site signs a browser in as a user of its choice.
         """
-        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        if not _is_own_form(request):
             return await self.link_page(request)
         caller = self._codes.take(request.path_params["code"])
         return self._void_link(request) if caller is None else self._signed_in(request, caller)

@@ -58,6 +58,16 @@ def test_a_form_of_another_site_uses_no_link_up(console: Console) -> None:
     assert "set-cookie" in browser.post(link, headers={"Sec-Fetch-Site": "same-origin"}).headers
 
 
+def test_a_form_of_another_site_uses_no_link_up_where_browsers_name_only_its_origin(console: Console) -> None:
+    browser, codes = console("olga")
+    link = f"/sign-in/{codes.new()}"
+    for origin in ("http://other.example:7717", "http://127.0.0.1:80", "null"):
+        answer = browser.post(link, headers={"Origin": origin})
+        assert ("Sign in</button>" in answer.text, "set-cookie" in answer.headers) == (True, False)
+    assert '<meta name="referrer" content="same-origin">' in browser.get(link).text  # without it, the form's Origin is null, too
+    assert "set-cookie" in browser.post(link, headers={"Origin": str(browser.base_url)}).headers
+
+
 def test_a_code_is_valid_for_five_minutes_and_names_its_caller() -> None:
     seconds = [0.0]
     codes = SignInCodes(lambda: seconds[0])
