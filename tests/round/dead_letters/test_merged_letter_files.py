@@ -135,3 +135,19 @@ def test_files_that_cannot_be_merged_delay_no_round(poisoned: Poisoned, monkeypa
     tiered(poisoned)
     assert len(files(poisoned)) == ROUNDS + 1
     each_once(poisoned, ROUNDS + 1)
+
+
+def test_files_are_merged_across_the_source_tables_of_one_name(poisoned: Poisoned, kind: LakeKind) -> None:
+    tiered(poisoned)
+    world = poisoned.world
+    world.storage.drop_table(poisoned.table.path)
+    world.by_hand.drop(poisoned.table.path)
+    recreated = Poisoned(Path(), kind, has_key=False, buckets=1, options=PUT_ASIDE, world=world)
+    for number in range(ROUNDS):
+        recreated.write((number, f"row {number}"), (100 + number, POISON))
+        tiered(recreated)
+    assert len(files(recreated)) <= ROUNDS
+    rows = [(row["table_id"], row["offset"]) for row in letters(recreated)]
+    of_former = [(poisoned.table.table_id, 2 * number + 1) for number in range(ROUNDS + 1)]
+    assert sorted(rows) == [*of_former, *((recreated.table.table_id, 2 * number + 1) for number in range(ROUNDS))]
+    assert [row.offset for row in world.coordinator.view().dead_letters()] == [1, 3, 5]

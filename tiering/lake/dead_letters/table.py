@@ -68,6 +68,8 @@ _FIELDS: list[pa.Field[Any]] = [
 SCHEMA = pa.schema(_FIELDS)
 """The columns of a dead-letter table. `record` is `DeadLetter.record_json`, and `raw_record` is `DeadLetter.raw`."""
 _BUCKET = BucketKey(None, 0)
+_FILES_OF = 0
+"""The table id in the footers of the files. It is not the source's, so that files merge across the source tables of one name."""
 
 
 def dead_letter_path(path: TablePath) -> TablePath:
@@ -199,10 +201,11 @@ def _has_columns(lake: Lake, view: LakeView) -> bool:
 
 
 def _commit(lake: Lake, info: TableInfo, view: LakeView, aside: PutAside, clock: Clock, ids: Ids) -> None:
-    round_id, factory = aside.round_id + ROUND_SUFFIX, lake.tiering_factory(info)
+    round_id, files = aside.round_id + ROUND_SUFFIX, replace(info, table_id=_FILES_OF)
+    factory = lake.tiering_factory(files)
     begin = view.ranges[_BUCKET].tiered if _BUCKET in view.ranges else 0
     end = begin + len(aside.letters)
-    writer = factory.create_writer(WriterInitContext(info, view.table_uuid, _BUCKET, None, round_id, ids.new_id()))
+    writer = factory.create_writer(WriterInitContext(files, view.table_uuid, _BUCKET, None, round_id, ids.new_id()))
     try:
         writer.write(_rows(info.table_id, aside, begin, clock.now()))
         result = writer.complete(begin, end)
@@ -221,7 +224,7 @@ def _commit(lake: Lake, info: TableInfo, view: LakeView, aside: PutAside, clock:
         skipped=with_letters(recorded_letters(view, info.table_id), aside.letters),
         proofs=advanced(view.proofs, view.ranges, buckets, [result], round_id),
     )
-    committer, committable = factory.create_committer(), Committable(round_id, (result,), _merged(lake, info, view, round_id, ids))
+    committer, committable = factory.create_committer(), Committable(round_id, (result,), _merged(lake, files, view, round_id, ids))
     try:
         committer.commit(committable, view, marker)
     except CommitOutcomeUnknown:
