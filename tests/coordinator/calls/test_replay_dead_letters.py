@@ -374,3 +374,42 @@ def test_a_cut_log_refuses_only_the_records_whose_later_changes_it_may_have_had(
     assert poisoned.in_lake() == {2: "later", 3: POISON}
     assert statuses(poisoned) == ["waiting", "superseded"]
     poisoned.world.close()
+
+
+def rolled_back_behind_superseded(folder: Path, kind: LakeKind) -> Poisoned:
+    """A table with a superseded record, whose lake table was then rolled back behind the round that put the record aside."""
+    poisoned = Poisoned(folder, kind, has_key=True, options=PUT_ASIDE)
+    poisoned.write((0, "row 0"))
+    tiered(poisoned)
+    before = poisoned.world.view(poisoned.table).head
+    assert before is not None
+    for text in (POISON, "later"):
+        poisoned.write((1, text))
+        tiered(poisoned)
+    assert (replay(poisoned).rows_superseded, statuses(poisoned)) == (1, ["superseded"])
+    poisoned.world.by_hand.roll_back(poisoned.table.path, before)
+    return poisoned
+
+
+def test_a_superseded_record_is_read_again_after_a_rollback_behind_the_round_that_put_it_aside(
+    tmp_path: Path, kind: LakeKind, refusing: pytest.MonkeyPatch
+) -> None:
+    poisoned = rolled_back_behind_superseded(tmp_path, kind)
+    asyncio.run(poisoned.world.coordinator.control.perform(ReconcileLake(poisoned.table.path, "retier", caller="ann")))
+    tiered(poisoned)
+    assert statuses(poisoned) == ["waiting"]
+    assert replay(poisoned).rows_superseded == 1
+    assert (poisoned.in_lake(), statuses(poisoned)) == ({0: "row 0", 1: "later"}, ["superseded"])
+    poisoned.world.close()
+
+
+def test_a_superseded_record_stays_one_if_a_rollback_behind_the_round_that_put_it_aside_is_accepted(
+    tmp_path: Path, kind: LakeKind, refusing: pytest.MonkeyPatch
+) -> None:
+    poisoned = rolled_back_behind_superseded(tmp_path, kind)
+    asyncio.run(poisoned.world.coordinator.control.perform(ReconcileLake(poisoned.table.path, "accept", caller="ann")))
+    poisoned.write((3, "row 3"))
+    poisoned.world.tier(poisoned.table)
+    assert statuses(poisoned) == ["superseded"]
+    assert poisoned.in_lake() == {0: "row 0", 3: "row 3"}
+    poisoned.world.close()

@@ -37,15 +37,15 @@ def with_marked_records(
 ) -> LakeState:
     """Returns the recorded lake with the records that a marker skips, of which `letters` were put aside.
 
-    The dead letters and the superseded ones replace those of earlier markers. A former dead letter that the marker does not skip was
+    The dead letters and the superseded ones replace those of earlier markers. One of them that the marker does not skip any more was
     replayed, or its commit was rolled back: rounds read it again. Records of `CALL sys.skip_record` are recorded already, unless the store
     was restored.
     """
-    for bucket, recorded in lake.dead_letters.items():
+    for bucket, recorded in ((str(key), offsets) for key, offsets in lake.put_aside_offsets.items()):
         if gone := [offset for offset in recorded if offset not in skipped.get(bucket, ())]:
             lake = lake.without_skipped(bucket, gone)
     for bucket, traces in skipped.items():
-        recorded_offsets, aside = frozenset(lake.skipped.get(bucket, ())), frozenset(letters.get(bucket, ()))
+        recorded_offsets, aside = frozenset(lake.skipped.get(bucket, ())), {*letters.get(bucket, ()), *superseded.get(bucket, {})}
         certain = {offset: trace for offset, trace in traces.items() if trace is not None or offset in aside}
         if missing := {offset: trace for offset, trace in certain.items() if offset not in recorded_offsets}:
             lake = lake.with_all_skipped(bucket, missing)

@@ -329,7 +329,7 @@ class Reconciler:
         letters = expected.dead_letters
         for marker in (head, view.marker):
             letters = next_dead_letters(letters, {} if marker is None else marker.dead_letters, skipped)
-        superseded = (marker.superseded for marker in (head, view.marker) if marker is not None)
+        superseded = [expected.superseded, *(marker.superseded for marker in (head, view.marker) if marker is not None)]
         return Marker(
             expected.cluster_id,
             inspection.info.table_id,

@@ -52,6 +52,7 @@ class Lakes:
             shared=shared,
             skipped=lake.skipped_records,
             dead_letters=lake.dead_letter_offsets,
+            superseded={BucketKey.parse(bucket): changes for bucket, changes in lake.superseded.items()},
         )
 
     def is_recorded_by_cluster(self, info: TableInfo) -> bool:

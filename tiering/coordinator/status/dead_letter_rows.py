@@ -28,7 +28,7 @@ def dead_letter_rows(record: TableRecord, open_lake: LakeOpener | None) -> Itera
     A row of the dead-letter table that no marker counts is left out: the round that wrote it died, or the record was replayed.
     """
     lake = record.lake
-    if lake.dead_letters_since is None:
+    if lake.dead_letters_since is None and not lake.superseded:
         return
     rows = {} if open_lake is None else _rows(record, open_lake)
     for bucket in sorted(map(BucketKey.parse, {*lake.skipped, *lake.dead_letters}), key=BucketKey.sort_key):

@@ -22,7 +22,7 @@ from tiering.errors import (
 )
 from tiering.lake.base import LakeSnapshot, LakeView
 from tiering.lake.foreign import ForeignWalk, SharedRecords
-from tiering.lake.marker import DeadLetters, Marker, TieredRange
+from tiering.lake.marker import DeadLetters, Marker, Superseded, TieredRange
 from tiering.lake.rules.hints import (
     absent_hint,
     adopt_hint,
@@ -62,6 +62,8 @@ class ExpectedLake:
     """The two copies by owner, if another service may tier the table too; `rules.shared_base` uses them. None = no other service may."""
     dead_letters: DeadLetters = field(default_factory=dict)
     """The records in `skipped` that rounds put aside."""
+    superseded: Superseded = field(default_factory=dict)
+    """The records in `skipped` that were dead letters, until a later change of their key won."""
     skipped: SkippedRecords = field(default_factory=dict)
     """Records that `CALL sys.skip_record` left out. A marker names those of them that the lake has passed.
 
