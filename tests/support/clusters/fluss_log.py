@@ -35,12 +35,16 @@ def record_batch(
     compression: str | None = None,
     version: int = 0,
     statistics: bytes = b"",
+    writer: tuple[int, int] = (7, 3),
 ) -> bytes:
-    """One record batch; append-only without change types. `offsets`: how many it uses, if not one a row. Version 0 has no statistics."""
+    """One record batch; append-only without change types. `offsets`: how many it uses, if not one a row. Version 0 has no statistics.
+
+    `writer`: id and sequence; -1 each for a writer without idempotence.
+    """
     last_delta = (rows.num_rows if offsets is None else offsets) - 1
     records = bytes(change_types or ()) + message(rows, compression) if rows.num_rows else b""
     counts = (last_delta, rows.num_rows)
-    return _framed(starting_offset, commit_ms, (schema_id, change_types is None), (7, 3), counts, records, version, statistics)
+    return _framed(starting_offset, commit_ms, (schema_id, change_types is None), writer, counts, records, version, statistics)
 
 
 def packed_record_batch(

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from support.clusters.fluss_tables import FlussTables
+from support.fluss_client.unchecked_appends import append_unchecked
 from support.lakes.lake_proof import lake_rows
 from support.running.fluss_deployment import LAKE, FlussDeployment
 from support.running.processes import wait_for
@@ -159,6 +160,24 @@ def test_records_that_no_lake_can_hold_are_put_aside_seen_and_discarded(
     assert ids_in_lake(service, table) == [0, 1, 3, 5, 6, 8]
     assert answer(LETTERS) == [(2, "discarded", "at"), (4, "waiting", "at"), (7, "waiting", "at")]
     assert {row.ok for row in fresh_spark.sql("CALL fluss.sys.validate_table('sales.far_times', level => 'rows')").collect()} == {True}
+    tables.drop(table)
+
+
+PLACE = pa.field("place", pa.struct([pa.field("street", pa.string(), nullable=False)]))
+
+
+def test_a_nested_null_of_a_not_null_column_is_put_aside(fresh_spark: SparkSession, service: FlussDeployment, tables: FlussTables) -> None:
+    """A client that checks no values can write it. The lake's column is NOT NULL, too."""
+    table = tables.add_column(tables.create("places", pa.schema([("id", pa.int64())]), properties=LAKE), PLACE)
+    wait_for("the coordinator knows the table", lambda: service.visible_tables().get(table.path) == table.table_id)
+    fresh_spark.sql("CALL fluss.sys.set_table_option('sales.places', 'table.datalake.on-bad-record', 'dead-letter')")
+    places = pa.StructArray.from_arrays([pa.array(["here", None, "there"])], fields=[*PLACE.type])
+    first = append_unchecked(tables, table, pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), places], schema=table.schema), schema_id=2)
+    service.wrote()
+    assert (first, ids_in_lake(service, table)) == (0, [1, 3])
+    [letter] = fresh_spark.sql("SELECT * FROM fluss.sys.dead_letters WHERE table_name = 'places'").collect()
+    assert (letter.offset, letter.status, letter.column_name) == (1, "waiting", "place.street")
+    assert {row.ok for row in fresh_spark.sql("CALL fluss.sys.validate_table('sales.places', level => 'rows')").collect()} == {True}
     tables.drop(table)
 
 
