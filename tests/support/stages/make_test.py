@@ -47,6 +47,7 @@ UNIT = (
     "tests/test_language.py",
     "tests/test_name_matching.py",
     "tests/test_round_history.py",
+    "tests/test_round_timeline.py",
     "tests/test_throttle.py",
     "tests/test_stages.py",
 )
