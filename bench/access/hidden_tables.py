@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def console_pages(reader: Reader) -> Iterator[tuple[str, Call]]:
             return f"{error.message} {error.hint}"
 
     yield "console table", page
-    yield "console search", lambda table: str(reader.rows(Search(text=str(table[0])).query(datetime.now(UTC))))
+    yield "console search", lambda table: str(reader.rows(Search(text=str(table[0])).query()))
     yield "console suggestions", lambda table: str(table_names(reader, str(table[0]), "OPERATE"))
     yield "console events", lambda table: str(reader.rows(replace(events, conditions=(overview.named(str(table[0])),))))
 

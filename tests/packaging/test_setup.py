@@ -47,7 +47,7 @@ def test_what_test_all_alone_needs_is_set_up_for_it_alone(target: str, command: 
 
 def test_a_kept_demo_is_an_option_of_the_demo() -> None:
     lines = [
-        subprocess.run(["make", "-n", "demo", *keep], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        subprocess.run(["make", "--no-print-directory", "-n", "demo", *keep], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for keep in ((), ("KEEP=1",))
     ]
     assert [

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from support.worlds.memory_store import MemoryStore
 from sys_tables.query.reading import RowColumns
+from tiering.access.privileges import Privilege
 from tiering.access.requirements import Requirement
 from tiering.coordinator.interface import CatalogNames, CheckResult, EffectivePrivileges, ErrorRecord, History, TableProof
 from tiering.coordinator.lake_repair.reconciler import action_of
@@ -115,7 +116,10 @@ class MemoryView:
     def effective_privileges(
         self, principal: str | None = None, database_name: str | None = None, table_name: str | None = None
     ) -> Iterator[EffectivePrivileges]:
-        return iter(())
+        everything = ", ".join(Privilege)
+        for path in (TablePath(status.database_name, status.table_name) for status in self.statuses):
+            if database_name in (None, path.database_name) and table_name in (None, path.table_name):
+                yield EffectivePrivileges(principal, None, path.database_name, path.table_name, everything, is_caller=True)
 
     def may_call(self, requirement: Requirement) -> bool:
         return True

@@ -361,7 +361,8 @@ def test_the_client_gets_the_answers_that_sql_gives(world: LakeWorld) -> None:
                 shared = row.keys() & vars(answer).keys()
                 of_client = {column: getattr(answer, column) for column in shared}
                 maps = {column: list(value.items()) for column, value in of_client.items() if isinstance(value, dict)}
-                assert {column: row[column] for column in shared} == {**of_client, **maps}
+                lists = {column: list(value) for column, value in of_client.items() if isinstance(value, tuple)}
+                assert {column: row[column] for column in shared} == {**of_client, **maps, **lists}
 
         asyncio.run(beside())
         talk(world, in_sql)
