@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,17 +37,18 @@ def effective_privileges(
     for name in databases:
         database = Resource(name)
         yield from _row(access, database, [privilege for privilege in TABLE_PRIVILEGES if access.may(privilege, database)], is_caller)
-    masks = {privilege: granted_on(access, privilege, tables) for privilege in TABLE_PRIVILEGES}
+    masks = granted_on(access, TABLE_PRIVILEGES, tables)
     for number, path in enumerate(tables):
         on_table = [privilege for privilege, mask in masks.items() if mask[number]]
         yield from _row(access, Resource.of_table(path), on_table, is_caller)
 
 
-def granted_on(access: Access, privilege: Privilege, tables: Sequence[TablePath]) -> Mask:
-    """Returns on which of the tables the user may use the privilege: those that the user may also see."""
+def granted_on(access: Access, privileges: Iterable[Privilege], tables: Sequence[TablePath]) -> Mapping[Privilege, Mask]:
+    """Returns for each privilege on which of the tables the user may use it: those that the user may also see."""
     databases = pa.array([path.database_name for path in tables], pa.string())
     names = pa.array([path.table_name for path in tables], pa.string())
-    return access.visible(databases, names) & access.may_tables(privilege, databases, names)
+    visible = access.visible(databases, names)
+    return {privilege: visible & access.may_tables(privilege, databases, names) for privilege in privileges}
 
 
 def _row(access: Access, resource: Resource, privileges: Sequence[Privilege], is_caller: bool) -> Iterator[EffectivePrivileges]:

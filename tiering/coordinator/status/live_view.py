@@ -293,10 +293,11 @@ class View:
         if requirement.on is PrivilegeTarget.SERVICE:
             return self._access.may(privilege, SERVICE)
         # Most callers may call it for a lake table, which needs no request to the cluster: actions then work while the cluster is away.
-        if granted_on(self._access, privilege, [record.path for record in self._records.values()]).any():
+        if granted_on(self._access, (privilege,), [record.path for record in self._records.values()])[privilege].any():
             return True
-        if granted_on(self._access, Privilege.DESCRIBE, self._cluster_paths).any():
-            return bool(granted_on(self._access, privilege, self._cluster_paths).any())
+        granted = granted_on(self._access, (Privilege.DESCRIBE, privilege), self._cluster_paths)
+        if granted[Privilege.DESCRIBE].any():
+            return bool(granted[privilege].any())
         return any(self._may_database(privilege, name) for name in self._cluster.databases())
 
     @cached_property
