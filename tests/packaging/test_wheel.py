@@ -124,7 +124,7 @@ def test_the_wheel_has_packages_stubs_jars_and_licence_and_nothing_else(wheel: P
         if path.is_file()
     }
     assert {name for name in names if "/shipped/" in name} == shipped
-    assert {name for name in names if name.endswith(".jar")} == JARS  # those of others are fetched: `lakeward fetch-jars`
+    assert {name for name in names if name.endswith(".jar")} == JARS  # `lakeward fetch-jars` fetches the jars of other projects
 
 
 def test_the_wheel_has_no_test_code(wheel: Path) -> None:

@@ -183,7 +183,7 @@ BY_HAND: Mapping[str, Callable[[Mapping[str, str], Sequence[str]], AbstractConte
     "chdb": running_chdb,
     "trino": running_trino,
 }
-"""Readers that no test runs, by the argument that chooses one: each takes the properties of the lake and the other arguments."""
+"""Readers that no test runs, by the name on the command line. Each takes the properties of the lake and the other arguments."""
 
 
 def read_by_hand(folder: Path, name: str, arguments: Sequence[str]) -> Iterator[str]:

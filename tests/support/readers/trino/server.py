@@ -65,11 +65,11 @@ def trino_server(installation: Path, java_home: Path, lake_properties: Mapping[s
 
 
 def _register_tables(lake_properties: Mapping[str, str], rest_uri: str) -> None:
-    lake, rest = load_catalog("lake", **lake_properties), load_catalog("rest", type="rest", uri=rest_uri)
+    lake, rest_catalog = load_catalog("lake", **lake_properties), load_catalog("rest", type="rest", uri=rest_uri)
     for namespace in lake.list_namespaces():
-        rest.create_namespace(namespace)
+        rest_catalog.create_namespace(namespace)
         for name in lake.list_tables(namespace):
-            rest.register_table(name, lake.load_table(name).metadata_location)
+            rest_catalog.register_table(name, lake.load_table(name).metadata_location)
 
 
 def _has_started(server: subprocess.Popen[bytes], uri: str, log: Path) -> bool:
